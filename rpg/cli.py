@@ -34,14 +34,17 @@ COMMANDS = {  # name: package, what it does, an example
     "watch": ("results", "show running runs as a live table", "rpg watch checkpoints/*"),
     "compare": ("results", "compare two runs or two groups of seeds", "rpg compare checkpoints/a checkpoints/b"),
     "table": ("results", "Last and Best of runs, beside the paper's numbers", "rpg table checkpoints/* --paper 8"),
-    "plot": ("results", "plots and one self-contained page of runs", "rpg plot checkpoints/* --out plots"),
+    "plot": ("results", "plots of runs as PNG and SVG", "rpg plot checkpoints/* --out plots"),
     "eval": ("results", "validate a checkpoint without training", "rpg eval NAME --checkpoint checkpoints/a"),
     "score": ("results", "score saved answers again", "rpg score checkpoints/a --judge verified"),
     "reproduce": ("results", "run a table or figure of the paper", "rpg reproduce 8 --seeds 1 2 3 --dry-run"),
     "export": ("results", "convert a checkpoint to Hugging Face's format", "rpg export checkpoints/a --out model"),
 }  # fmt: skip
-RETIRED = {  # name of a command that is gone: what to use instead
+NO_PAGE = "there is no HTML page; plot writes pictures, `rpg watch RUN --answers N` shows answers, W&B shares runs"
+RETIRED = {  # command, or command and option, that is gone: what to use instead
     "lab": "the laboratory is not part of the package; in a checkout: python -m scripts.studies.lab",
+    "plot --title": NO_PAGE,
+    "plot --paper": "it was for the HTML page, which is gone; `rpg table --paper N` has the paper's numbers",
 }
 
 
@@ -126,6 +129,8 @@ def _main(argv: list[str]) -> int:
 
 
 def _unknown(option: str, parser: argparse.ArgumentParser) -> str:
+    if retired := RETIRED.get(f"{parser.prog} {option}".removeprefix("rpg ")):
+        return f"{option}: {retired}"
     if any(action.dest == "overrides" for action in parser._actions):
         from rpg.config.keys import KEYS, KNOWN_AS
 

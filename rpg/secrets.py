@@ -40,7 +40,7 @@ ELSEWHERE = "processes of a local run inherit it; on a cluster set it for `ray s
 
 
 def in_configuration(config: dict[str, Any], sections: Sequence[str]) -> Iterator[Diagnostic]:
-    """Yield the secrets in a configuration, which config.yaml, run.log, W&B and plots would show.
+    """Yield the secrets in a configuration, which config.yaml, run.log and W&B would show.
 
     sections: of variables, the first of environment variables; elsewhere keys may end in a secret's word
     (data.prompt_key). The diagnostics do not show the value.

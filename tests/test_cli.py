@@ -87,6 +87,8 @@ def test_every_name_of_the_list_fits_eighty_columns():
         (["table", ""], "the argument after table is empty"),
         (["verify", "--policies", "1"], "1 is not between 2 and"),
         (["verify", "--kl-coef", "nan"], "nan is not finite"),
+        (["plot", "x", "--title", "t"], "--title: there is no HTML page; "),
+        (["plot", "x", "--paper=8"], "`rpg table --paper N`"),
         (["verify", "--plot", "x.xyz"], "x.xyz: name a .png"),
     ],
 )

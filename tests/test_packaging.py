@@ -253,7 +253,7 @@ def test_commands(installed, tmp_path):
     for (arguments, expected, *parts), (code, said) in zip(TRIED, installed.commands(tmp_path, lines), strict=True):
         missing = [part for part in parts if part.format(**names) not in said]
         assert (code, missing) == (expected, []), f"rpg {arguments}: {said[-3000:]}"
-    assert (tmp_path / "plots/index.html").is_file()
+    assert (tmp_path / "plots/panels.png").is_file()
 
 
 @pytest.mark.slow

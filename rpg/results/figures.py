@@ -1,13 +1,10 @@
-"""The paper's panels (accuracy per benchmark, critic score, entropy, response length) and off-policy panels.
-
-One drawing, by matplotlib, serves PNG, SVG and the HTML page; plotly would be a second one, and its script adds 4 MB to
-every page that opens without a network.
-"""
+"""The paper's panels (accuracy per benchmark, critic score, entropy, response length) and off-policy panels."""
 
 import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, cast, get_args
 
 import matplotlib
@@ -21,13 +18,15 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from rpg.diagnostics import printable
+from rpg.files.atomic import write_whole
 from rpg.logged import ALL_GROUPS, REWARDS, is_validation
 from rpg.registry.labels import LOOKS, base_method, order_of
 from rpg.registry.methods import Dash, Look
-from rpg.results.messages import shortened
+from rpg.results.messages import ResultsError, shortened
 from rpg.results.samples import pass_by_step
 from rpg.results.table import Table
 
+CREATOR = "rpg plot"  # metadata of each file
 # panels after the benchmarks': title, metric of verl's log; omitted if no run has the metric or it is always 0, like
 # the staleness of synchronous runs
 PANELS = {
@@ -117,12 +116,7 @@ def _pass_panels(table: Table, k: int) -> list[Panel]:
             table.notes += [note.about(run.name) for note in dict.fromkeys(notes)]
             for name, points in curves.items():
                 rows[name].setdefault(label, []).append(points)
-    # every panel has all rows, because a line's number is its row's
-    return [
-        Panel(f"{name} pass@{k}", {label: lines.get(label, []) for label in table.rows}, is_validation=True)
-        for name, lines in rows.items()
-        if lines
-    ]
+    return [Panel(f"{name} pass@{k}", lines, is_validation=True) for name, lines in rows.items() if lines]
 
 
 def looks_of(labels: list[str]) -> dict[str, Look]:
@@ -151,33 +145,30 @@ def looks_of(labels: list[str]) -> dict[str, Look]:
 
 
 def draw(axes: Axes, panel: Panel, looks: dict[str, Look]) -> None:
-    """Draw one panel: one line per run, or a row's mean with a band for several runs (`band`).
-
-    Every line has the gid run-<i>, by which the page hides it; i is the row's number.
-    """
+    """Draw one panel: one line per run, or a row's mean with a band for several runs (`band`)."""
     title = printable(panel.title)
     axes.set_title(shortened([title], TITLE)[title] if panel.is_validation else title, loc="left")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6, min_n_ticks=1))
     smoothed = not panel.is_validation and any(len(series) >= SMOOTHED for own in panel.rows.values() for series in own)
     remark = " (strong lines: running mean)" if smoothed else " (bars: 95 % intervals)" if panel.intervals else ""
     axes.set_xlabel(f"step{remark}")
-    for number, (label, members) in enumerate(panel.rows.items()):
-        look, gid = looks[label], f"run-{number}"
+    for label, members in panel.rows.items():
+        look = looks[label]
         lines = members if panel.is_validation else [smooth(series) for series in members]
         if (seeds := band(lines)) is not None:
             low, high = seeds["mean"] - seeds["error"], seeds["mean"] + seeds["error"]
-            axes.fill_between(seeds.index, low, high, color=look.colour, alpha=0.15, linewidth=0, gid=f"{gid}-band")
+            axes.fill_between(seeds.index, low, high, color=look.colour, alpha=0.15, linewidth=0)
             lines = [seeds["mean"]]
         elif smoothed:
             for series in members:
-                axes.plot(series.index, series, color=look.colour, linewidth=0.8, alpha=0.3, gid=f"{gid}-raw")
+                axes.plot(series.index, series, color=look.colour, linewidth=0.8, alpha=0.3)
         if label in panel.intervals:
             last = members[0].index[-1]
-            axes.vlines(last, *panel.intervals[label], color=look.colour, alpha=0.5, gid=f"{gid}-band")
+            axes.vlines(last, *panel.intervals[label], color=look.colour, alpha=0.5)
         for series in lines:
             marker = "o" if panel.is_validation or len(series) == 1 else None  # a line of one step is not visible
             style = {"color": look.colour, "linestyle": look.dash, "marker": marker, "markersize": 4, "clip_on": False}
-            axes.plot(series.index, series, gid=gid, **style)
+            axes.plot(series.index, series, **style)
     low = min((series.min() for members in panel.rows.values() for series in members), default=0.0)
     high = max((series.max() for members in panel.rows.values() for series in members), default=0.0)
     if low >= 0 > axes.get_ylim()[0]:  # no axis below zero for what is never negative, none above 1 for accuracies
@@ -227,23 +218,34 @@ def figure(panels: Sequence[Panel], looks: dict[str, Look]) -> Figure:
         return fig
 
 
-def single(panel: Panel, looks: dict[str, Look]) -> str:
-    """Return one panel as an <svg> element; data-axes: positions of left, right, bottom and top, and limits."""
-    with matplotlib.rc_context(STYLE):
-        fig = Figure(figsize=(4.4, 3.0), layout="constrained")
-        axes = fig.subplots()
-        draw(axes, panel, looks)
-        text = save(fig, "svg").decode()  # computes the layout
-    (width, height), box = fig.get_size_inches() * 72, axes.get_position()
-    edges = (box.x0 * width, box.x1 * width, (1 - box.y0) * height, (1 - box.y1) * height)
-    numbers = ",".join(f"{number:.8g}" for number in (*edges, *axes.get_xlim(), *axes.get_ylim()))
-    return text[text.index("<svg") :].replace("<svg ", f'<svg data-axes="{numbers}" ', 1)
-
-
-def save(fig: Figure, kind: str, creator: str | None = None) -> bytes:
-    """Return the bytes of a png or svg file without a date, so that they are reproducible; creator: metadata."""
-    metadata = {"Software": creator} if kind == "png" else {"Date": None, **({"Creator": creator} if creator else {})}
+def save(fig: Figure, kind: str) -> bytes:
+    """Return the bytes of a png or svg file without a date, so that they are reproducible."""
+    metadata = {"Software": CREATOR} if kind == "png" else {"Date": None, "Creator": CREATOR}
     out = io.BytesIO()
     with matplotlib.rc_context(STYLE):  # matplotlib makes some ticks only now
         fig.savefig(out, format=kind, dpi=110, metadata=metadata)
     return out.getvalue()
+
+
+def plot(table: Table, out: Path, pass_at: int | None = None) -> list[Path]:
+    """Draw the runs of a table into panels.png and panels.svg of `out`; return the paths.
+
+    pass_at: as for `make_panels`. Overwrites only files of `rpg plot`.
+
+    Raises:
+        ResultsError: none of the runs logged a metric that the panels show, or a file is another program's.
+    """
+    panels = make_panels(table, pass_at)
+    if not panels:
+        notes = (note.text for note in table.notes)
+        raise ResultsError("; ".join(["none of the runs logged a metric that the panels show", *notes]))
+    files = [out / "panels.png", out / "panels.svg"]
+    for file in files:
+        if file.exists() and CREATOR.encode() not in file.read_bytes():
+            raise ResultsError(f"{file}: not written by `rpg plot`; remove it, or give another --out")
+    picture = figure(panels, looks_of(list(table.rows)))
+    contents = [save(picture, file.suffix[1:]) for file in files]
+    out.mkdir(parents=True, exist_ok=True)
+    for file, content in zip(files, contents, strict=True):
+        write_whole(file, content)
+    return files

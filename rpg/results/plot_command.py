@@ -1,4 +1,4 @@
-"""`rpg plot`: panels of runs as PNG, SVG and one self-contained HTML page."""
+"""`rpg plot`: panels of runs as PNG and SVG."""
 
 import argparse
 from pathlib import Path
@@ -7,26 +7,22 @@ from rpg.arguments import at_least
 from rpg.diagnostics import printable
 from rpg.results import figures
 from rpg.results.messages import show_notes
-from rpg.results.page import plot
 from rpg.results.runs import load_runs, or_checkpoints
-from rpg.results.table import build_table, paper_table
+from rpg.results.table import build_table
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg plot`."""
     parser.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="as for `rpg table`")
     parser.add_argument("--out", type=Path, default=Path("plots"), metavar="DIR", help="default: plots")
-    parser.add_argument("--paper", type=int, metavar="N", help="the paper's table N beside ours on the page")
     parser.add_argument(
         "--pass-at", type=at_least(1), metavar="K", help="also pass@K by step, from the samples of all validations"
     )
-    parser.add_argument("--title", default="RPG runs", help="title of the page")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write panels.png, panels.svg and index.html; return 1 if input was left out, 2 if nothing is left."""
-    paper = None if args.paper is None else paper_table(args.paper)
-    table = build_table(*load_runs(or_checkpoints(args.runs), figures.is_drawn), paper)
-    for path in plot(table, args.out, args.title, args.pass_at):
+    """Write panels.png and panels.svg; return 1 if input was left out, 2 if nothing is left."""
+    table = build_table(*load_runs(or_checkpoints(args.runs), figures.is_drawn))
+    for path in figures.plot(table, args.out, args.pass_at):
         print(printable(str(path)))
     return show_notes(table.notes)

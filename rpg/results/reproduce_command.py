@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"rpg reproduce: {children.stopped.name}; the same command continues", file=sys.stderr)
         return ENDS[children.stopped]
     finished = [run for run in possible if run.finished()]
-    code = report(args.table, args.profile, finished, failures, out) if finished else 1
+    code = report(args.table, finished, failures, out) if finished else 1
     for failure in failures:
         print(f"failed: {printable(failure)}", file=sys.stderr)
     return code

@@ -30,8 +30,7 @@ from rpg.registry.datasets import validation_files
 from rpg.results import figures
 from rpg.results.formats import comma_separated, markdown, show
 from rpg.results.messages import Note, ResultsError, exit_code
-from rpg.results.page import plot
-from rpg.results.rows import Profile, Row, paper, title
+from rpg.results.rows import Profile, Row, paper
 from rpg.results.run_settings import setting
 from rpg.results.runs import load_runs, read_metrics
 from rpg.results.table import build_table
@@ -256,12 +255,12 @@ def wait_until_free(directory: Path, children: Children) -> str | None:
     return None
 
 
-def report(of: int | str, profile: Profile, finished: Sequence[PlannedRun], failures: Sequence[str], out: Path) -> int:
-    """Write table.md, table.csv, panels and page; print the table."""
+def report(of: int | str, finished: Sequence[PlannedRun], failures: Sequence[str], out: Path) -> int:
+    """Write table.md, table.csv and panels; print the table."""
     missing = [Note(f"not in this table: {failure}", left_out=True) for failure in failures]
     runs, notes = load_runs([run.directory for run in finished], figures.is_drawn)
     table = build_table(runs, [*missing, *notes], paper(of))
-    written = plot(table, out, f"{title(of).capitalize()}, profile {profile}")
+    written = figures.plot(table, out)
     for file, content in ((out / "table.md", markdown(table)), (out / "table.csv", comma_separated(table))):
         write_whole(file, content)
         written.append(file)

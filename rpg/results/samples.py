@@ -27,7 +27,6 @@ from rpg.results.runs import RunLog, read_lines, read_mapping
 from rpg.rewards.extract import ANSWER_END
 
 RESAMPLES = 2000
-SHOWN_PROBLEMS, SHOWN_LETTERS = 5, 1500  # shown of a run on the page
 SHOWN_TAIL = 300  # characters of a problem and of an answer in a terminal, from the end, where the answer's line stands
 FIELDS = frozenset({"input", "gts", "output", "acc"})  # required fields of a sample
 PROBLEM = "input, gts"  # column that identifies a problem: its input and ground truth, which may be any JSON value
@@ -206,28 +205,6 @@ def samples_of_problems(samples: pd.DataFrame) -> Samples:
     accuracies = samples["acc"].astype(float)
     sums = accuracies.groupby(samples[PROBLEM], sort=False).agg(["sum", "size"])
     return Samples(tuple(sums["sum"]), tuple(map(int, sums["size"])), bool(accuracies.isin([0, 1]).all()))
-
-
-def sample_answers(run: RunLog) -> list[tuple[str, str, list[tuple[int, str, float]]]]:
-    """Return the answers to the first SHOWN_PROBLEMS at the first, middle and last validation of a run.
-
-    Returns:
-        (problem, ground truth, [(step, response, accuracy), ...]) for each, with long texts cut to their end. [] if
-        samples cannot be used; the table's notes then give the reason.
-    """
-    steps = sorted({int(step) for points in run.accuracies().values() for step in points.index})
-    chosen = dict.fromkeys(steps[place] for place in (0, len(steps) // 2, -1) if steps)
-    answers: dict[tuple[str, str], list[tuple[int, str, float]]] = {}
-    try:
-        for step in chosen:
-            for sample in read_samples(run, step)[0].drop_duplicates(PROBLEM).to_dict("records"):
-                problem = str(sample["input"]), str(sample["gts"])
-                if problem in answers or len(answers) < SHOWN_PROBLEMS:
-                    response = end_of(sample["output"], SHOWN_LETTERS)
-                    answers.setdefault(problem, []).append((step, response, float(sample["acc"])))
-    except (ResultsError, OSError):
-        return []
-    return [(end_of(text, SHOWN_LETTERS), truth, shown) for (text, truth), shown in answers.items()]
 
 
 def newest_answers(run: Path) -> Path:

@@ -73,7 +73,7 @@ def test_killed_and_started_again(start, tmp_path):
     for method in starts:
         assert f"{method} | **" in table or f"{method} | <u>" in table or f"{method} | 0." in table
     assert "not in this table: DAPO: data.train_files=/nowhere.parquet" in table
-    assert (out / "index.html").is_file()
+    assert (out / "panels.png").is_file()
     assert again.processes() == []
 
     third = start(command=[*command[:-1]], **environment)  # without the broken row: nothing is started
