@@ -30,7 +30,7 @@ COMMANDS = {  # name: package, what it does, an example
         "rpg train grpo_qwen3-0.6b --train mine.parquet --reward reward.py data.train_batch_size=64",
     ),
     "doctor": ("checks", "check whether a run will work", "rpg doctor rpg_7b_urkl1e-4"),
-    "plan": ("run", "memory and disk of a run", "rpg plan rpg_7b_urkl1e-4 --gpu a100"),
+    "plan": ("run", "whether a run fits its GPUs", "rpg plan rpg_7b_urkl1e-4 --gpu a100"),
     "watch": ("results", "show running runs as a live table", "rpg watch checkpoints/*"),
     "compare": ("results", "compare two runs or two groups of seeds", "rpg compare checkpoints/a checkpoints/b"),
     "table": ("results", "Last and Best of runs, beside the paper's numbers", "rpg table checkpoints/* --paper 8"),
@@ -43,6 +43,9 @@ COMMANDS = {  # name: package, what it does, an example
 NO_PAGE = "there is no HTML page; plot writes pictures, `rpg watch RUN --answers N` shows answers, W&B shares runs"
 RETIRED = {  # command, or command and option, that is gone: what to use instead
     "lab": "the laboratory is not part of the package; in a checkout: python -m scripts.studies.lab",
+    "plan --memory": "as an override: rpg.gpu_memory=GB",
+    "plan --nodes": "as an override: trainer.nnodes=N",
+    "plan --json": "five lines are all; the exit code says whether the run fits (0) or not (1)",
     "plot --title": NO_PAGE,
     "plot --paper": "it was for the HTML page, which is gone; `rpg table --paper N` has the paper's numbers",
 }

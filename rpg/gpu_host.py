@@ -18,18 +18,17 @@ from pathlib import Path
 MIB = 2**20
 CUDA = 13  # of the torch that requirement.txt pins
 DRIVERS = {12: 525, 13: 580}  # CUDA's major version -> first driver (CUDA's release notes)
-QUERY = "--query-gpu=index,uuid,name,memory.total,memory.used,driver_version,mig.mode.current"
+QUERY = "--query-gpu=index,uuid,name,memory.total,driver_version,mig.mode.current"
 
 
 @dataclass(frozen=True)
 class GPU:
-    """A line of nvidia-smi. memory, used: bytes. parted: into instances (MIG), of which a process sees one."""
+    """A line of nvidia-smi. memory: bytes. parted: into instances (MIG), of which a process sees one."""
 
     index: int
     uuid: str
     name: str
     memory: int
-    used: int
     driver: str
     parted: bool
 
@@ -40,8 +39,8 @@ def present() -> list[GPU]:
         command = ["nvidia-smi", QUERY, "--format=csv,noheader,nounits"]
         answer = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout
         lines = [[field.strip() for field in line.split(",")] for line in answer.splitlines() if line.strip()]
-        return [GPU(int(index), uuid, name, int(float(memory) * MIB), int(float(used) * MIB), driver, mig == "Enabled")
-                for index, uuid, name, memory, used, driver, mig in lines]  # fmt: skip
+        return [GPU(int(index), uuid, name, int(float(memory) * MIB), driver, mig == "Enabled")
+                for index, uuid, name, memory, driver, mig in lines]  # fmt: skip
     except (OSError, subprocess.SubprocessError, ValueError):
         return []
 

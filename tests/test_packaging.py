@@ -214,7 +214,7 @@ RUNS = "checkpoints/seed1 checkpoints/seed2"
 TRIED = [  # arguments in a directory with a CSV, a reward and two runs; exit code, parts of the output
     ("--version", 0, PROJECT["version"]),
     ("list", 0, "grpo_7b_async"),
-    ("plan rpg_7b_urkl1e-4 --json", 0, '"fits": true'),
+    ("plan rpg_7b_urkl1e-4", 0, "fits 8 x 80 GB"),
     (
         "doctor grpo_cpu -v", 1, "ok    plugin here: 20 losses",
         "has no cachetools, fastapi, msgspec, transfer_queue, uvicorn, zmq, vllm; ",

@@ -1,33 +1,19 @@
-"""Checks that compare the estimated memory and disk of the settings with the machine."""
+"""Checks that compare the memory and disk that a run needs with the machine's."""
 
 import math
 import os
 import shutil
 from pathlib import Path
 
-import psutil
-
-from rpg.config.keys import KEYS
+from rpg.config.keys import KEYS, Settings
 from rpg.config.run_config import RunConfig
 from rpg.diagnostics import ABSENT, Diagnostic, Findings, Level
 from rpg.files.integrity import steps
 from rpg.gpu_host import visible
-from rpg.plan import (
-    GB,
-    MIB,
-    Shape,
-    bytes_of,
-    checkpoint_bytes,
-    checkpoints_at_once,
-    device_bytes,
-    entropy_bytes,
-    host_bytes,
-    kv_tokens,
-    log_prob_tokens,
-    shape_of,
-)
+from rpg.names import MOVING_REFERENCES
+from rpg.plan import GB, Shape, bytes_of, copies, estimate, shape_of, state
 
-IN_USE = 2 * GB  # of a GPU; a desktop takes less
+MIB = 2**20
 
 
 def _shape(run: RunConfig) -> Shape | None:
@@ -39,85 +25,30 @@ def _shape(run: RunConfig) -> Shape | None:
 
 
 def memory(run: RunConfig) -> Findings:
-    """Training, rollout and KV cache fit into GPU memory, offloaded state into the host's.
-
-    Yields estimates; they do not replace a trial of a few steps.
-    """
+    """The run fits the GPUs here, by the estimate of `rpg plan`."""
+    s = run.settings
     try:
-        shape = shape_of(run.settings.model)
+        shape = shape_of(s.model)
     except ValueError as error:
-        yield run.settings.finding("model", str(error), "", "warning")
+        yield s.finding("model", str(error), "", "warning")
         return
     gpus = [] if run.cluster or run.logical else visible()
     if shape is None:
-        message = "its shape is unknown"
-        yield run.settings.finding("model", message, "set MODEL_PATH to a local directory", "skip")
+        yield s.finding("model", "its shape is unknown", "set MODEL_PATH to a local directory", "skip")
     elif not gpus:
         yield Diagnostic("GPU", ABSENT, "no GPU here; `rpg plan` estimates for one", level="skip")
     else:
-        yield from needs(run, shape, min(gpu.memory for gpu in gpus))
-        for gpu in (gpu for gpu in gpus if gpu.used > IN_USE):
-            held = f"other processes hold {gpu.used / GB:.3g} GB: vLLM, or the first update, would lack them in minutes"
-            remedy = "end them (nvidia-smi lists them), or choose GPUs by CUDA_VISIBLE_DEVICES"
-            yield Diagnostic(f"GPU {gpu.index}", ABSENT, held, remedy, "warning")
-        yield host_needs(run, shape, host_limit())
+        yield fit(run, shape, min(gpu.memory for gpu in gpus))
 
 
-def needs(run: RunConfig, shape: Shape, device: float) -> Findings:
-    """Compare memory and KV cache of a model of this shape with a device's bytes."""
-    s = run.settings
-    phase, size = device_bytes(shape, s, device)
-    smaller = f"lower {KEYS['actor_tokens']}, {KEYS['log_prob_tokens']} or {KEYS['memory_share']}"
-    remedy = "" if size <= device else f"use more GPUs, {smaller}, or set {KEYS['param_offload']}=true"
-    estimate = f"about {size / GB:.3g} GB, in the {phase}; there are {device / GB:.3g} GB a device"
-    yield Diagnostic("GPU memory", ABSENT, estimate, remedy, "ok" if size <= device else "error")
-    count = kv_tokens(shape, s, device)
-    estimate, fits = f"{count:.0f} tokens: {count / s.length:.0f} sequences of full length at once", count >= s.length
-    remedy = "" if fits else f"more memory for vLLM, or a smaller {KEYS['response']}"
-    yield Diagnostic("KV cache", ABSENT, estimate, remedy, "ok" if fits else "error")
-
-
-CONTAINER = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")  # of cgroup v2 and v1
-
-
-def host_limit() -> int:
-    """Return the bytes of host memory that this machine or container has."""
-    limits = [psutil.virtual_memory().total]
-    for file in map(Path, CONTAINER):
-        if file.is_file() and (text := file.read_text().strip()).isdecimal():
-            limits.append(int(text))
-    return min(limits)
-
-
-def host_needs(run: RunConfig, shape: Shape, limit: float) -> Diagnostic:
-    """Compare loading and offloaded state, without Ray's and vLLM's processes, with the host's bytes."""
-    size = host_bytes(shape, run.settings)
-    remedy = "" if size <= limit else "docker run --memory, more nodes, or no offloading"
-    estimate = f"about {size / GB:.3g} GB a node; there are {limit / GB:.3g} GB"
-    return Diagnostic("host memory", ABSENT, estimate, remedy, "ok" if size <= limit else "error")
-
-
-def context(run: RunConfig) -> Findings:
-    """The model's context holds prompt plus response.
-
-    vLLM would reject it only after minutes.
-    """
-    s, shape = run.settings, _shape(run)
-    if shape is not None and shape.positions is not None and s.context is not None and s.context > shape.positions:
-        message = f"is beyond the {shape.positions} tokens of the model's context (max_position_embeddings)"
-        yield s.error("context", message, f"lower {KEYS['response']}, or use another model")
-
-
-def entropy(run: RunConfig) -> Findings:
-    """On GPUs the entropy of old log-probs is compiled, chunked or fused.
-
-    Otherwise three float32 copies of the logits exist at once: 60 GB at 32,768 tokens of a vocabulary of 152,064.
-    """
-    s, shape = run.settings, _shape(run)
-    if shape is None or s.device == "cpu" or not (size := entropy_bytes(shape.vocabulary, s)):
-        return
-    message = f"makes the entropy of old log-probs take {size * log_prob_tokens(s) / GB:.3g} GB beside the logits"
-    yield s.finding("compiled", message, f"set it to true, or {KEYS['chunked_entropy']}=true", "warning")
+def fit(run: RunConfig, shape: Shape, device: float) -> Diagnostic:
+    """Compare the estimate for a model of this shape with a device's bytes."""
+    fits, lines = estimate(shape, run.settings, device)
+    more = f"more GPUs, {KEYS['param_offload']}=true, another {KEYS['memory_share']}, or a smaller"
+    remedy = "" if fits else f"use {more} {KEYS['actor_tokens']} or {KEYS['response']}"
+    needs = "; ".join(" ".join(line.split()) for line in lines)
+    message = f"{device / GB:.3g} GB {'hold' if fits else 'do not hold'} the run: {needs}"
+    return Diagnostic("GPU memory", ABSENT, message, remedy, "ok" if fits else "error")
 
 
 def weight_bucket(run: RunConfig) -> Findings:
@@ -144,6 +75,32 @@ def weight_bucket(run: RunConfig) -> Findings:
     if need > free and not run.cluster:
         message = f"/dev/shm has {free / MIB:.0f} MiB free, and the buckets of all ranks need {need / MIB:.0f}"
         yield s.error("bucket", message, "give the container more (docker run --shm-size)")
+
+
+def checkpoint_bytes(shape: Shape, s: Settings) -> int:
+    """Return the bytes of one checkpoint: weights, two moments, and a moving reference (a fixed one is not saved).
+
+    Every rank writes its shards; an export (hf_model) is written once.
+    """
+    weights, moments = state(shape, s)
+    contents = s.save_contents or ("model", "optimizer", "extra")
+    models = ("model" in contents) + (s.reference in MOVING_REFERENCES)
+    shards = models * weights + ("optimizer" in contents) * moments
+    return copies(s) * shards + ("hf_model" in contents) * weights
+
+
+def checkpoints_at_once(s: Settings) -> int:
+    """Return the maximal number of checkpoints on the disk; 2 for a run without a last step that keeps all.
+
+    A run that only validates saves none.
+    """
+    if s.save_freq <= 0 or s.val_only:
+        return 0
+    most = max(s.kept, 2) if s.kept else None  # the old one stays until the next is complete
+    if s.steps is None:
+        return most or 2
+    written = -(-s.steps // s.save_freq)  # the last step is always saved
+    return min(written, most) if most else written
 
 
 def nearest(path: Path) -> Path:

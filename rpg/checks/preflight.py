@@ -53,8 +53,6 @@ CHECKS: dict[tuple[Cost, Subject], tuple[Check, ...]] = {
         off_policy.staleness,
         off_policy.separate_rollouts,
         user.judge,
-        budgets.context,
-        budgets.entropy,
     ),
     ("cheap", "files"): (
         user.reward_function,

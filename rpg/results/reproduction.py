@@ -192,7 +192,7 @@ def show_plan(planned: Sequence[PlannedRun], refused: dict[str, str]) -> list[Pl
         names = [name for name, why in refused.items() if why == reasons]
         print(f"  refused: {', '.join(names)}", *(f"    {printable(line)}" for line in reasons.splitlines()), sep="\n")
     on_gpus = [one for one in planned if setting(one.config, "device") == "cuda"]
-    hint = f"; `rpg plan {on_gpus[0].row.name()}` estimates its memory and disk" if on_gpus else ""
+    hint = f"; `rpg plan {on_gpus[0].row.name()}` estimates its memory" if on_gpus else ""
     print(f"{done} of {len(planned)} runs done, {left} steps left{hint}", flush=True)
     return possible
 

@@ -46,7 +46,6 @@ CASES: list[tuple[str, list[str], list[str]]] = [
         [f"{A}.ppo_max_token_len_per_gpu=111", f"{R}.log_prob_max_token_len_per_gpu=111"],
     ),
     ("token_budgets", [f"{R}.enable_chunked_prefill=false", f"{R}.max_num_batched_tokens=64"], []),
-    ("context", [f"{M}.path=Qwen/Qwen2.5-Math-7B", "data.max_response_length=4096"], [f"{R}.max_model_len=4176"]),
     ("token_budgets", ["reference=fixed", f"{REF}.log_prob_max_token_len_per_gpu=111"], []),
     ("lora", [f"{M}.lora.alpha=64"], []),
     ("unread", [f"{A}.optim.warmup_style=cosine"], []),
