@@ -43,6 +43,7 @@ COMMANDS = {  # name: package, what it does, an example
 NO_PAGE = "there is no HTML page; plot writes pictures, `rpg watch RUN --answers N` shows answers, W&B shares runs"
 RETIRED = {  # command, or command and option, that is gone: what to use instead
     "lab": "the laboratory is not part of the package; in a checkout: python -m scripts.studies.lab",
+    "doctor --json": "`rpg doctor -v` prints a line a check; the exit code says whether one failed (1) or none (0)",
     "plan --memory": "as an override: rpg.gpu_memory=GB",
     "plan --nodes": "as an override: trainer.nnodes=N",
     "plan --json": "five lines are all; the exit code says whether the run fits (0) or not (1)",

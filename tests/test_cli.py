@@ -87,6 +87,7 @@ def test_every_name_of_the_list_fits_eighty_columns():
         (["table", ""], "the argument after table is empty"),
         (["verify", "--policies", "1"], "1 is not between 2 and"),
         (["verify", "--kl-coef", "nan"], "nan is not finite"),
+        (["doctor", "--json"], "--json: `rpg doctor -v`"),
         (["plan", "grpo_7b", "--memory", "24"], "--memory: as an override: rpg.gpu_memory="),
         (["plan", "grpo_7b", "--nodes=2"], "--nodes: as an override: trainer.nnodes="),
         (["plan", "grpo_7b", "--json"], "--json: five lines"),
@@ -176,6 +177,6 @@ def test_doctor_also_asks_a_ray_worker(monkeypatch, capsys):
     answer = doctor.Diagnostic("x", None, "", level="ok")
     monkeypatch.setattr(doctor, "plugin", lambda name, probe: asked.append(name) or answer)
     for options in ([], ["--ray"]):
-        assert cli.main(["doctor", "--json", *options]) == 0
-        assert json.loads(capsys.readouterr().out)["failed"] == 0
+        assert cli.main(["doctor", *options]) == 0
+        assert "failed" not in capsys.readouterr().out
     assert asked == ["plugin here", "plugin here", "plugin in a Ray worker"]

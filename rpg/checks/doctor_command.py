@@ -4,7 +4,6 @@ Without a script it checks plugin and versions, with a launch script also its re
 """
 
 import argparse
-import json
 from collections import Counter
 
 from rpg.checks.doctor import check_all
@@ -19,16 +18,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     flags.configure(parser)
     parser.add_argument("-v", "--verbose", action="store_true", help="also list the checks that passed or were not run")
     parser.add_argument("--list", action="store_true", help="list the checks of a run with their rules, and exit")
-    parser.add_argument("--json", action="store_true", help="every check as JSON")
     parser.add_argument("--ray", action="store_true", help="also ask a Ray worker (RAY_ADDRESS, or a Ray started here)")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print failed checks and how many passed; return 1 if a check failed, else 0."""
-    if args.list and args.json:
-        rules = {name_of(check): rule_of(check) for checks in CHECKS.values() for check in checks}
-        print(json.dumps(rules, indent=2))
-        return 0
     if args.list:
         for (cost, subject), checks in CHECKS.items():
             print(f"{subject}, {cost}:")
@@ -37,17 +31,13 @@ def run(args: argparse.Namespace) -> int:
     if args.script is None and any((args.model, args.train, args.test, args.reward)):
         raise BadSetting("--model, --train, --test and --reward are for a run; give its NAME")
     overrides = [*flags.overrides(args), *args.overrides]
-    results: list[dict[str, str]] = []
+    counts: Counter[str] = Counter()
     for level, message in check_all(args.script, overrides, args.ray):
-        results.append({"level": level, "message": message})
-        if not args.json and (args.verbose or level in ("error", "warning")):
+        counts[level] += 1
+        if args.verbose or level in ("error", "warning"):
             print(*fitted([f"{MARKS[level]}  {message}"], 6), sep="\n", flush=True)
-    counts = Counter(result["level"] for result in results)
-    if args.json:
-        print(json.dumps({"checks": results, "failed": counts["error"]}, indent=2))
-    else:
-        failed = f"{counts['error']} failed, " if counts["error"] else ""
-        warned = f"{counts['warning']} warned, " if counts["warning"] else ""
-        more = "" if args.verbose else " (-v lists them)"
-        print(f"{failed}{warned}{counts['ok']} checks passed, {counts['skip']} not run{more}")
+    failed = f"{counts['error']} failed, " if counts["error"] else ""
+    warned = f"{counts['warning']} warned, " if counts["warning"] else ""
+    more = "" if args.verbose else " (-v lists them)"
+    print(f"{failed}{warned}{counts['ok']} checks passed, {counts['skip']} not run{more}")
     return 1 if counts["error"] else 0
