@@ -1,99 +1,132 @@
 """`rpg verify`: every loss against the exact gradient of its objective, over random enumerated policies."""
 
 import argparse
-import json
 import math
-from pathlib import Path
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import torch
 
 from rpg.arguments import at_least
-from rpg.objectives.proofs.exact import corrected_grpo_loss, grpo_loss
-from rpg.objectives.proofs.on_device import print_device
-from rpg.objectives.proofs.responses import measure_scopes
-from rpg.objectives.proofs.verify import (
-    TOLERANCE,
-    kl_term_bias,
-    make_problems,
-    measure,
-    plot,
-    print_scopes,
-    rows,
-    scope_label,
-)
+from rpg.objectives import LossSpec
+from rpg.objectives.losses import DIVERGENCES
+from rpg.objectives.proofs import exact, on_device
+from rpg.objectives.proofs.responses import DISTANCES, MOVES, measure_scopes
 
-PICTURES = (".png", ".svg", ".pdf")
+TOLERANCE = 1e-10  # largest component of |gradient of the expected loss + grad J|; rounding is below 1e-15
+OUTCOMES, Z_OLD = 12, 1.7
+# row of the table, loss, fields of LossSpec, whether the gradient must be exact
+KINDS: tuple[tuple[str, str, dict[str, Any], bool], ...] = (
+    ("rpg_<d>, clip_scope=none", "rpg_{}", {"clip_scope": "none"}, True),
+    ("rpg_<d>, clip_scope=reward", "rpg_{}", {"clip_scope": "reward"}, False),
+    ("rpg_<d>, clip_scope=regularized", "rpg_{}", {"clip_scope": "regularized"}, False),
+    ("rpg_rf_<d>", "rpg_rf_{}", {}, True),
+    ("rpg_rf_<d>_clip_dual, Eq. 4.1", "rpg_rf_{}_clip_dual", {}, False),
+    ("rpg_rf_<d>_clip_hard, Remark F.2", "rpg_rf_{}_clip_hard", {}, False),
+    ("rpg_rf_<d>_clip_ppo, Algorithm 2", "rpg_rf_{}_clip_ppo", {}, False),
+    (f"rpg_<d>, unclipped, Z_old={Z_OLD}", "rpg_{}", {"clip_scope": "none", "z_old": Z_OLD}, True),
+    (f"rpg_rf_<d>, Z_old={Z_OLD}", "rpg_rf_{}", {"z_old": Z_OLD}, True),
+)
+TERMS = (("GRPO's KL term alone, k3", exact.grpo_loss, False), ("the same, w k3", exact.corrected_grpo_loss, True))
+
+
+class Cell(NamedTuple):
+    """One gradient: whether it must be exact, its largest error, and the mean of |error| / |grad J|."""
+
+    exact: bool
+    error: float
+    bias: float
+
+    @property
+    def mark(self) -> str:
+        """= exact as required, ~ biased as expected, ! neither; NaN is neither."""
+        if not (self.error <= TOLERANCE if self.exact else self.error > TOLERANCE):
+            return "!"
+        return "=" if self.exact else "~"
+
+    def __str__(self) -> str:
+        return f"{self.bias:{'.0e' if self.bias < 1e-3 else '.2f'}} {self.mark}"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of the subcommand."""
     parser.add_argument("--policies", type=at_least(2, 100_000), default=200, help="random policies per loss (200)")
-    parser.add_argument("--outcomes", type=at_least(2, 1000), default=12, help="outcomes of each policy (12)")
-    parser.add_argument("--kl-coef", type=_finite, default=0.1, help="beta; large, so that the KL shows (0.1)")
+    parser.add_argument("--kl-coef", type=_positive, default=0.1, help="beta; large, so that the KL shows (0.1)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
         "--device", choices=("cpu", "cuda"),
         help="instead: losses on this device, plain and compiled, against float64 on the CPU (minutes)",
     )  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="error, bias and std of every loss and KL scope as JSON")
-    parser.add_argument("--plot", type=_picture, metavar="PATH", help="draw loss coefficient against w to PATH")
 
 
-def _finite(text: str) -> float:
-    if not math.isfinite(value := float(text)):
-        raise argparse.ArgumentTypeError(f"{text} is not finite")
+def _positive(text: str) -> float:
+    if not 0 < (value := float(text)) < math.inf:
+        raise argparse.ArgumentTypeError(f"{text} is not positive and finite")
     return value
 
 
-def _picture(text: str) -> Path:
-    if Path(text).suffix not in PICTURES:
-        raise argparse.ArgumentTypeError(f"{text}: name a {', '.join(PICTURES)} file")
-    return Path(text)
-
-
 def run(args: argparse.Namespace) -> int:
-    """Print the table; 1 if a loss that must be exact is off by more than TOLERANCE, else 0."""
-    if args.plot:
-        plot(args.plot)
+    """Print the tables and a verdict; 1 if a gradient is not exact or not biased as it must be, else 0."""
     if args.device:
-        return print_device(args.device, args.json)
-    problems = make_problems(args.policies, args.outcomes, args.kl_coef, args.seed)
-    if not args.json:
-        print(
-            f"{args.policies} random policies over {args.outcomes} outcomes, float64, beta = {args.kl_coef:g};\n"
-            "half with pi_ref = pi_old, half with another reference\n"
-            "error: largest component of |gradient of the expected loss + grad J|\n"
-            "bias: mean of |error| / |grad J|   std: noise of one sample\n"
-        )
-        print(f"{'loss':<35}{'objective':<10}{'must be':<7} {'error':>8} {'bias':>8} {'std':>7}", flush=True)
-    measured = []
-    for row in rows(args.kl_coef):
-        result = measure(row, problems)
-        measured.append((row, result))
-        if not args.json:
-            print(
-                f"{row.label:<35}{row.divergence:<10}{'exact' if row.exact else 'biased':<7} "
-                f"{result.error:8.1e} {result.bias:8.1e} {result.std:7.3f}",
-                flush=True,
-            )
-    failures = [row.label for row, result in measured if row.fails(result)]
-    responses = max(2, args.policies // 16)
-    scopes = measure_scopes(responses, args.seed)
-    failures += [scope_label(row) for row in scopes if row.exact and not row.error <= TOLERANCE]
-    if args.json:
-        losses = [
-            {"loss": row.label, "objective": row.divergence, "exact": row.exact, **result._asdict()}
-            for row, result in measured
-        ]
-        kl_scopes = [row._asdict() for row in scopes]
-        print(json.dumps({"losses": losses, "kl_scopes": kl_scopes, "failed": failures}, indent=2))
-        return 1 if failures else 0
-    uncorrected, corrected = (kl_term_bias(loss, problems) for loss in (grpo_loss, corrected_grpo_loss))
+        return on_device.run(args.device)
+    generator = torch.Generator().manual_seed(args.seed)
+    problems = [  # every second one with a reference other than pi_old
+        exact.random_problem(generator, OUTCOMES, args.kl_coef, own_reference=bool(i % 2)) for i in range(args.policies)
+    ]
     print(
-        "\nThe KL term alone, off-policy, on average: GRPO's k3 without importance weight\n"
-        f"misses the gradient of UKL by {uncorrected:.1%}, w * k3 by {corrected:.1e}."
+        f"{args.policies} random policies, about {1 + args.policies // 60} s on an idle core\n"
+        "|gradient of the expected loss + grad J| / |grad J|, mean over policies\n"
+        f"= exact as required (below {TOLERANCE:g})   ~ biased as expected   ! neither"
     )
-    print_scopes(scopes, responses)
-    if args.plot:
-        print(f"Loss coefficients drawn to {args.plot}")
-    if failures:
-        print(f"\nFAILED (error above {TOLERANCE:g}): {', '.join(failures)}")
-    return 1 if failures else 0
+    marks = _print(f"loss, beta = {args.kl_coef:g}, <d>:", list(DIVERGENCES), of_losses(problems))
+    title = f"KL of responses, unclipped, logits\nof pi_ref moved by {DISTANCES[1]:g}, pi_theta by"
+    marks += _print(title, list(MOVES), of_responses(max(2, args.policies // 16), args.seed))
+    wrong = marks.count("!")
+    verdict = f", {wrong} neither: FAILED" if wrong else ": passed"
+    print(f"\n{marks.count('=')} exact as required, {marks.count('~')} biased as expected{verdict}")
+    return 1 if wrong else 0
+
+
+def _print(title: str, columns: list, rows: Iterator[tuple[str, dict]]) -> str:
+    """Print a table, each row when it is measured; return the marks of its cells."""
+    *above, title = title.split("\n")
+    print("", *above, f"{title:<34}" + "".join(f"{column:>11}" for column in columns), sep="\n")
+    marks = ""
+    for label, cells in rows:
+        print(f"{label:<34}" + "".join(f"{cells.get(column, '')!s:>11}" for column in columns), flush=True)
+        marks += "".join(cell.mark for cell in cells.values())
+    return marks
+
+
+def of_losses(problems: list[exact.Problem]) -> Iterator[tuple[str, dict[str, Cell]]]:
+    """Yield the rows of KINDS, by divergence, then GRPO's KL term without a reward and with another reference."""
+    for label, name, fields, must in KINDS:
+        z_old, cells = fields.get("z_old", 1.0), {}
+        scaled = [replace(problem, log_old=problem.log_old + math.log(z_old), z_old=z_old) for problem in problems]
+        for d in (d for d in DIVERGENCES if z_old == 1 or not DIVERGENCES[d].normalized):
+            spec = LossSpec.parse(name.format(d), kl_coef=problems[0].kl_coef, **fields)
+            cells[d] = compare(must, d, exact.spec_loss(spec), scaled)
+        yield label, cells
+    alone = [replace(p, advantages=torch.zeros_like(p.logits), kl_coef=1.0) for p in problems[1::2]]
+    for label, loss, must in TERMS:
+        yield label, {"urkl": compare(must, "urkl", loss, alone)}
+
+
+def compare(must: bool, divergence: str, loss: exact.PerSampleLoss, problems: list[exact.Problem]) -> Cell:
+    """Compare the gradient of a loss with grad J; must: whether it must be exact."""
+    normalized = DIVERGENCES[divergence].normalized
+    result = exact.compare(
+        (exact.loss_gradient(problem, loss, normalized), exact.objective_gradient(problem, divergence))
+        for problem in problems
+    )
+    return Cell(must, result.error, result.bias)
+
+
+def of_responses(number: int, seed: int) -> Iterator[tuple[str, dict[float, Cell]]]:
+    """Yield a row a divergence and kl_scope, by move of pi_theta."""
+    rows: dict[str, dict[float, Cell]] = {}
+    for result in measure_scopes(number, seed):
+        cells = rows.setdefault(f"{result.divergence}, kl_scope={result.scope}", {})
+        cells[result.move] = Cell(result.exact, result.error, result.bias[1])
+    yield from rows.items()
