@@ -8,20 +8,19 @@ import argparse
 import sys
 from pathlib import Path
 
-from scripts.studies import ahead, factors, paper, pretrained, scope, stability, study
+from scripts.studies import contrasts, paper, pretrained
 from scripts.studies.lab import report as lab
 
 STUDIES = {
-    "pretrained": pretrained,
-    "study": study,
-    "factors": factors,
-    "stability": stability,
-    "ahead": ahead,
-    "scope": scope,
-    "paper": paper,
-    "lab": lab,
+    "pretrained": pretrained.tables,
+    "study": contrasts.study,
+    "factors": contrasts.factors,
+    "stability": contrasts.stability,
+    "ahead": contrasts.ahead,
+    "paper": paper.tables,
+    "lab": lab.tables,
 }
-DRAWN = (pretrained, study, stability, lab)
+PICTURES = {"pretrained": pretrained.draw, "lab": lab.draw}
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -35,10 +34,10 @@ def main(argv: list[str] | None = None) -> int:
     if unknown := sorted(set(args.names) - STUDIES.keys()):
         parser.error(f"unknown study {unknown[0]}")
     for name in args.names or STUDIES:
-        print(f"## {name}", *STUDIES[name].tables(), sep="\n\n", end="\n\n")
-        if args.out and STUDIES[name] in DRAWN:
+        print(f"## {name}", *STUDIES[name](), sep="\n\n", end="\n\n")
+        if args.out and name in PICTURES:
             args.out.mkdir(parents=True, exist_ok=True)
-            STUDIES[name].draw(args.out)
+            PICTURES[name](args.out)
     return 0
 
 

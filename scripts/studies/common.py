@@ -1,7 +1,7 @@
 """Code shared by the studies: runs with outcomes, least squares, Markdown tables, pictures."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,7 +12,6 @@ import pandas
 
 matplotlib.use("Agg")
 from matplotlib import pyplot
-from matplotlib.axes import Axes
 
 from rpg.results import figures
 from rpg.results.comparison import t_quantile
@@ -79,43 +78,29 @@ class Estimate(NamedTuple):
         return [str(self), f"{self.detectable:.3f}"]
 
 
-def difference(
-    runs: pandas.DataFrame, by: str, plus: Sequence[str], minus: Sequence[str], outcome: str, times: int = 1
-) -> Estimate:
-    """Return `times` the mean effect of the cells `plus` minus that of `minus`, in a model of cell and seed effects."""
-    cells, design, fitted, variance, freedom = fit(runs, by, outcome)
-    weights = numpy.zeros(design.shape[1])
-    for side, sign in ((plus, times), (minus, -times)):
-        present = [name for name in side if name in cells]
-        for name in present:
-            weights[cells.index(name)] = sign / len(present)
-    error = (variance * weights @ numpy.linalg.inv(design.T @ design) @ weights) ** 0.5
-    return Estimate(weights @ fitted, error, freedom)
+def difference(runs: pandas.DataFrame, by: str, plus: Sequence[str], minus: Sequence[str], outcome: str) -> Estimate:
+    """Return the mean effect of the cells `plus` minus that of `minus`, in a model of cell and seed effects.
 
-
-def fit(runs: pandas.DataFrame, by: str, outcome: str) -> tuple[list[str], Any, Any, float, int]:
-    """Fit an outcome by least squares as the sum of the effects of the column `by` and of the seed.
-
-    Returns the cells of `by`, the design (cells first), its coefficients, the residual's variance and its degrees of
-    freedom.
+    The outcome is fitted by least squares as the sum of the effects of the column `by` and of the seed.
     """
     cells = pandas.get_dummies(runs[by], dtype=float)
     design = numpy.hstack([cells, pandas.get_dummies(runs.seed, drop_first=True, dtype=float)])
     values = runs[outcome].to_numpy()
     fitted, *_ = numpy.linalg.lstsq(design, values, rcond=None)
     freedom = len(values) - design.shape[1]
-    return list(cells), design, fitted, ((values - design @ fitted) ** 2).sum() / freedom, freedom
+    variance = ((values - design @ fitted) ** 2).sum() / freedom
+    weights = numpy.zeros(design.shape[1])
+    for side, sign in ((plus, 1), (minus, -1)):
+        present = [cells.columns.get_loc(name) for name in side if name in cells]
+        weights[present] = sign / len(present)
+    error = (variance * weights @ numpy.linalg.inv(design.T @ design) @ weights) ** 0.5
+    return Estimate(weights @ fitted, error, freedom)
 
 
 def complete_seeds(runs: pandas.DataFrame, arms: Iterable[str]) -> pandas.DataFrame:
     """Return the runs of these arms, for seeds that are finished in all of them."""
     runs = runs[runs.arm.isin(list(arms))]
     return runs[runs.groupby("seed").arm.transform("nunique") == runs.arm.nunique()]
-
-
-def digits(values: Mapping[Any, float] | pandas.Series, decimals: Mapping[str, int]) -> list[str]:
-    """Return the values of these columns, rounded; a value that is missing is empty."""
-    return [f"{values[key]:.{places}f}" if key in values else "" for key, places in decimals.items()]
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 1) -> str:
@@ -132,15 +117,3 @@ def picture(path: Path, rows: int = 1, columns: int = 1, **options: Any) -> Iter
         figure.tight_layout()
         figure.savefig(path, dpi=90)
         pyplot.close(figure)
-
-
-def points(axis: Axes, values: pandas.Series, place: float, reach: float, colour: str) -> None:
-    """Draw runs as dots in a row, and their mean with an interval."""
-    axis.plot(values, [place] * len(values), "o", color=colour, alpha=0.45, markersize=5)
-    axis.errorbar(values.mean(), place, xerr=reach, fmt="D", color=colour, capsize=3, markersize=5)
-
-
-def name_rows(axis: Axes, labels: Sequence[str]) -> None:
-    """Label the rows, the first on top."""
-    axis.set_yticks(range(len(labels)), labels)
-    axis.set_ylim(len(labels) - 0.5, -0.5)

@@ -44,17 +44,14 @@ def printed_values() -> pandas.DataFrame:
 
 
 def contrast_rows(values: pandas.DataFrame) -> list[list[str]]:
-    """Return the table of contrasts: AIME24 and AIME25 together, then the other benchmarks."""
+    """Return the table of contrasts: AIME24 and AIME25 together, then AMC23."""
     means = values[values.loss.isin(LOSSES)].groupby([*COLUMN, "loss"]).value.mean().unstack("loss").reset_index()
     means["benchmark"] = means.benchmark.str.replace(r"^AIME\d+$", "AIME", regex=True)
     rows = []
-    for benchmark, columns in means.groupby("benchmark"):
+    for benchmark, columns in means[means.benchmark.isin(["AIME", "AMC23"])].groupby("benchmark"):
         tables, cells = columns.table.nunique(), []
         for plus, minus in PAIRS:
             by_table = (columns[plus] - columns[minus]).groupby(columns.table).mean()
-            if tables == 1:
-                cells.append(f"{by_table.mean():+.4f}")
-                continue
             lead = Estimate(by_table.mean(), by_table.sem(), tables - 1)
             interval = f"{lead.value - lead.reach:+.3f} to {lead.value + lead.reach:+.3f}"
             cells.append(f"{lead.value:+.4f} ± {lead.error:.4f} ({interval})")

@@ -11,14 +11,13 @@ from scripts.studies.lab import report
 from scripts.studies.lab.scope import RESPONSE
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ("docs/results/README.md", "docs/off-policy.md")
 WITH_ERROR = re.compile(r"[+-]?\d+(?:\.\d+)? ± \d+(?:\.\d+)?")
 
 
 @pytest.fixture(scope="module")
 def made() -> list[str]:
     """Return the lines of all tables."""
-    return [line for study in STUDIES.values() for table in study.tables() for line in table.splitlines()]
+    return [line for study in STUDIES.values() for table in study() for line in table.splitlines()]
 
 
 @pytest.mark.parametrize("page", ["docs/results/README.md", "README.md"])
@@ -28,9 +27,9 @@ def test_values_with_an_error_are_in_the_tables(page, made):
     assert values <= set(WITH_ERROR.findall("\n".join(made)))
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_rows_with_decimals_are_rows_of_the_tables(page, made):
-    rows = [line for line in (ROOT / page).read_text().splitlines() if re.match(r"\|.*\d\.\d\d", line)]
+def test_rows_with_decimals_are_rows_of_the_tables(made):
+    page = (ROOT / "docs/results/README.md").read_text()
+    rows = [line for line in page.splitlines() if re.match(r"\|.*\d\.\d\d", line)]
     assert len(rows) > 3
     assert [row for row in rows if row not in made] == []
 
@@ -54,13 +53,8 @@ def test_the_rule_of_the_kls_scope_is_that_of_the_cells():
     rising = cells[cells.end == "above its start"]
     less = rising[f"{RESPONSE} less token"]
     better = (less > 2 * rising[f"{RESPONSE} less token_se"]).sum()
-    page = (ROOT / "docs/results/README.md").read_text()
     said = f"in {better} of the {len(rising)} cells whose J per token ends above its start, by {less.mean():.2f} on"
-    assert said in page
-    runs = pandas.read_parquet(ROOT / "docs/results/scope.parquet").set_index("run")
-    objective = runs.score - 0.1 * runs.KL
-    pairs = [objective[f"response-seed{seed}"] > objective[f"token-seed{seed}"] for seed in (1, 2, 3, 4)]
-    assert f"{sum(pairs)} of {len(pairs)} pairs favour it" in page
+    assert said in (ROOT / "docs/results/README.md").read_text()
 
 
 CHOSEN = r"[Bb]elow 0\.05|exceeded 0\.05|above 0\.1"  # limits, not measured

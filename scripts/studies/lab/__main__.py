@@ -17,19 +17,16 @@ import pandas as pd
 import torch
 
 from scripts.studies.common import RESULTS
-from scripts.studies.lab.bias import bias_table, noise_table
+from scripts.studies.lab.bias import bias_table
 from scripts.studies.lab.fixed_point import fixed_point_table
 from scripts.studies.lab.identity import identity_table
-from scripts.studies.lab.pi_old import choice_table
 from scripts.studies.lab.rates import RATES, rates_table
 from scripts.studies.lab.scope import CELLS, scope_table
 
 SEEDS = 64  # 16 for the bias
 QUESTIONS: dict[str, tuple[Callable[[], pd.DataFrame], Callable[[], pd.DataFrame]]] = {  # and the quick form
     "identity": (identity_table, identity_table),
-    "pi_old": (choice_table, partial(choice_table, 2, 4)),
     "gradient": (partial(bias_table, SEEDS // 4), partial(bias_table, 2, ages=(0, 4))),
-    "noise": (partial(noise_table, SEEDS), partial(noise_table, 1)),
     "fixed_point": (partial(fixed_point_table, SEEDS), partial(fixed_point_table, 2, betas=(0.3,))),
     "rates": (partial(rates_table, SEEDS), partial(rates_table, 2, (6,), RATES[4:5])),
     "scope": (partial(scope_table, SEEDS), partial(scope_table, 2, cells=CELLS[:1])),

@@ -21,13 +21,12 @@ class Difference(NamedTuple):
 
     Attributes:
         kinds: largest |a - b| / |b| over samples: a differentiable, b REINFORCE, same divergence, unclipped.
-        divergences: relative difference in root mean square over pi_old: any two divergences, unclipped.
-        rows: the same for any two of the eight rows as trained: dual-clipped reward, RPG-Style Clip.
+        rows: relative difference in root mean square over pi_old: any two of the eight rows as trained, with
+            dual-clipped reward or RPG-Style Clip.
         dapo: the same for RPG-REINFORCE-URKL as trained and DAPO, verl's `vanilla` with the same clip and no KL.
     """
 
     kinds: float
-    divergences: float
     rows: float
     dapo: float
 
@@ -56,7 +55,6 @@ def differences(spread: float) -> Difference:
     pairs = [(unclipped["rpg_", d], unclipped["rpg_rf_", d]) for d in DIVERGENCES]
     return Difference(
         max(((a - b) / b).abs().max().item() for a, b in pairs),
-        _largest([reinforce for _, reinforce in pairs], weight),
         _largest(list(trained.values()), weight),
         _largest([trained["rpg_rf_urkl_clip_ppo"], dapo], weight),
     )
@@ -82,25 +80,15 @@ def _dapo_loss(clip_low: float, clip_high: float, clip_c: float) -> Loss:
 
     function: Any = get_policy_loss_fn("vanilla")  # verl's type has no parameter names
     config = ActorConfig(
-        strategy="fsdp2",
-        rollout_n=1,
-        ppo_micro_batch_size_per_gpu=1,
-        use_torch_compile=False,
-        clip_ratio_low=clip_low,
-        clip_ratio_high=clip_high,
-        clip_ratio_c=clip_c,
-    )
+        strategy="fsdp2", rollout_n=1, ppo_micro_batch_size_per_gpu=1, use_torch_compile=False,
+        clip_ratio_low=clip_low, clip_ratio_high=clip_high, clip_ratio_c=clip_c,
+    )  # fmt: skip
 
     def loss(log_prob: Tensor, old_log_prob: Tensor, advantages: Tensor) -> Tensor:
         mean, _ = function(
-            old_log_prob=old_log_prob,
-            log_prob=log_prob,
-            advantages=advantages,
-            response_mask=torch.ones_like(log_prob),
-            loss_agg_mode="token-mean",
-            config=config,
-            rollout_is_weights=None,
-        )
+            old_log_prob=old_log_prob, log_prob=log_prob, advantages=advantages,
+            response_mask=torch.ones_like(log_prob), loss_agg_mode="token-mean", config=config, rollout_is_weights=None,
+        )  # fmt: skip
         return mean * log_prob.numel()
 
     return loss

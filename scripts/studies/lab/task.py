@@ -1,4 +1,4 @@
-"""A small autoregressive decision problem; expected reward, KL and entropy of whole responses by dynamic programming.
+"""A small autoregressive decision problem; expected reward and KL of whole responses by dynamic programming.
 
 A response is a sequence of tokens. Each token changes a state by its own permutation at each position, and the policy
 sees prompt, position and state. The reward of a response is 1 if it ends in the prompt's goal, else 0. Under the
@@ -68,21 +68,11 @@ class Task:
 
     def kl(self, p: Tensor, q: Tensor) -> Tensor:
         """Return KL(p, q) of whole responses by the chain rule, averaged over prompts: (seeds,)."""
-        return self._along(p, (p.exp() * (p - q)).sum(2))
-
-    def entropy(self, p: Tensor) -> Tensor:
-        """Return the entropy of whole responses in nats, averaged over prompts: (seeds,)."""
-        return self._along(p, -(p.exp() * p).sum(2))
-
-    def _along(self, p: Tensor, values: Tensor) -> Tensor:
-        """Return the sum over positions of values (seeds, prompts, positions, states) under p; mean over prompts."""
         visits = torch.stack(self.occupancy(p)[:-1], dim=2)
-        return (visits * values).sum((2, 3)).mean(1)
+        return (visits * (p.exp() * (p - q)).sum(2)).sum((2, 3)).mean(1)
 
     def best(self, beta: float) -> float:
         """Return max J = beta log E_uniform[exp(R / beta)], with J = E[R] - beta KL(pi, uniform); mean over prompts."""
-        if beta == 0:
-            return 1.0
         uniform = torch.full((1, *self.shape), -math.log(self.shape[1]), dtype=torch.float64)
         chance = self.expected_reward(uniform)
         # log(1 - c + c exp(1 / beta)), factoring out the larger exponent

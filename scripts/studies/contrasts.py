@@ -1,0 +1,163 @@
+"""The studies on chain_sum (runs.sh): means by arm, and contrasts blocked by seed.
+
+An arm is the directory of a run without its seed. Scores are means over batches, unless said otherwise.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import product
+
+import numpy
+import pandas
+
+from scripts.studies.common import (
+    ACCURACY,
+    SCORE,
+    UNTRAINED,
+    complete_seeds,
+    difference,
+    first_score,
+    load,
+    markdown,
+    untrained_accuracy,
+)
+
+Contrast = tuple[str, Sequence[str], Sequence[str]]  # name, cells with a positive sign, cells with a negative sign
+
+DIVERGENCES = ("FKL", "RKL", "UFKL", "URKL")
+EIGHT = {f"{form}-{d}" for form in ("RPG", "RPG-REINFORCE") for d in DIVERGENCES}  # one method (lab/identity.py)
+ROWS, DIVIDED, UNDIVIDED = "eight rows", "eight rows, divided", "GRPO, not divided"
+LATER = (4, 5, 6, 7, 8, 9)  # seeds; 1 to 3 chose the contrasts
+OF_STUDY: tuple[Contrast, ...] = (
+    ("REINFORCE++ minus eight rows", ["REINFORCE++"], [ROWS]),
+    ("divided minus not divided", ["GRPO", DIVIDED], [UNDIVIDED, ROWS]),
+)
+
+PROMPTS = 32  # of a batch of `factors`
+DROPPED = [f"training/filter_groups/{key}" for key in ("evicted_samples", "discarded_surplus_samples")]
+AT_PROMPTS = "the same per prompt"
+CELLS = ["-".join(cell) for cell in product(("rpg", "dapo"), ("divided", "mean"), ("true", "false"))]
+
+BASE = "rpg_style_0.2_0.28"
+OF_STABILITY = {  # arm: label
+    "unclipped": "no clip",
+    "hard_0.2_0.28": "hard clip (0.2, 0.28)",
+    BASE: "RPG-Style (0.2, 0.28)",
+    "rpg_style_0.1_0.1": "RPG-Style (0.1, 0.1)",
+    "urkl_0.03": "URKL 0.03, no clip",
+    "ufkl_0.03": "UFKL 0.03, no clip",
+    "urkl_0.03_clipped": "URKL 0.03, RPG-Style (0.2, 0.28)",
+    "grpo": "GRPO (0.2, 0.28)",
+}
+END = "end less halfway"  # mean score of the last three batches less that of batches 5 to 7
+
+LAST_TWO = "accuracy of the last two validations"
+KL = "training/off_policy/kl"
+OF_AHEAD = {  # arm: label
+    f"{name}-{choice}": f"{choice}, clip {clip}"
+    for name, clip in (("clip", "(0.2, 0.28)"), ("none", "none"))
+    for choice in ("recomputed", "decoupled", "behavior")
+}
+PAIRS = (  # plus, minus
+    ("clip-decoupled", "clip-recomputed"),
+    ("clip-behavior", "clip-recomputed"),
+    ("none-decoupled", "none-recomputed"),
+    ("none-behavior", "none-recomputed"),
+    ("none-decoupled", "clip-decoupled"),
+)
+
+
+def study() -> list[str]:
+    """The methods of table 8 with 16 optimizer steps a batch: means of three seeds, contrasts of advantages.
+
+    The contrasts' score excludes DAPO, whose filter logs only kept groups.
+    """
+    runs, _ = load("study")
+    steps = runs["data.train_batch_size"] // runs["actor_rollout_ref.actor.ppo_mini_batch_size"]
+    runs = runs[~runs.index.str.startswith("lr_") & (steps == 16)].copy()  # lr_: these chose the learning rate
+    divided = (runs["algorithm.adv_estimator"] == "grpo") & runs["algorithm.norm_adv_by_std_in_grpo"].astype(bool)
+    row, grpo = runs.method.isin(EIGHT), runs.method == "GRPO"
+    runs["cell"] = runs.method.mask(row, ROWS).mask(row & divided, DIVIDED).mask(grpo & ~divided, UNDIVIDED)
+    of_table = runs[runs.index.str.startswith("steps_")].groupby("method")[[SCORE, ACCURACY]].mean()
+    rows = [[str(method), f"{row[SCORE]:.3f}", f"{row[ACCURACY]:.3f}"] for method, row in of_table.iterrows()]
+    later = runs[runs.seed.isin(LATER) & (runs.method != "DAPO")]
+    return [markdown(["method", SCORE, ACCURACY], rows), contrasts(later, OF_STUDY, (SCORE, ACCURACY), "cell")]
+
+
+def factors() -> list[str]:
+    """Filter, advantages and loss in every combination; the score is before filtering."""
+    runs, metrics = load("factors")
+    score = metrics["critic/score_before_filtering/mean"].fillna(metrics["critic/score/mean"])
+    sampled = PROMPTS + metrics[DROPPED].fillna(0).sum(axis=1)
+    runs[SCORE] = score.groupby("run").mean()
+    runs[AT_PROMPTS] = pandas.Series({run: per_prompt(score[run], sampled[run]) for run in runs.index})
+
+    def cells(level: str) -> list[str]:
+        return [cell for cell in CELLS if level in cell.split("-")]
+
+    effects = (
+        ("RPG-REINFORCE-URKL minus DAPO", cells("rpg"), cells("dapo")),
+        ("filter on minus off", cells("true"), cells("false")),
+        ("divided minus not divided", cells("divided"), cells("mean")),
+    )
+    halved = complete_seeds(runs, [f"{cell}{rate}" for cell in cells("true") for rate in ("", "-half")])
+    slow, whole = ["rpg-divided-true-half", "rpg-mean-true-half"], ["dapo-divided-true", "dapo-mean-true"]
+    half = ("RPG-REINFORCE-URKL at half the rate minus DAPO", slow, whole)
+    return [
+        contrasts(complete_seeds(runs, CELLS), effects, (SCORE, AT_PROMPTS, ACCURACY)),
+        contrasts(halved, [half], (SCORE, ACCURACY)),
+    ]
+
+
+def per_prompt(score: pandas.Series, sampled: pandas.Series) -> float:
+    """Return the mean score after 32, 64, ... sampled prompts, interpolated between batches.
+
+    The largest number of prompts is the total of an unfiltered run.
+    """
+    return numpy.interp(PROMPTS * numpy.arange(1, len(score) + 1), sampled.cumsum(), score).mean()
+
+
+def stability() -> list[str]:
+    """Eight losses at twice the study's learning rate."""
+    runs, metrics = load("stability")
+    score = metrics["critic/score/mean"].unstack("step")
+    runs[END] = score[[10, 11, 12]].mean(axis=1) - score[[5, 6, 7]].mean(axis=1)
+    runs = complete_seeds(runs, OF_STABILITY)
+    untrained = first_score(metrics["critic/score/mean"], runs.index)
+    means = runs.groupby("arm")[[SCORE, ACCURACY]].mean()
+    rows = [[UNTRAINED, f"{untrained:.3f}", f"{untrained_accuracy():.3f}"]]
+    rows += [[OF_STABILITY[arm], *(f"{means[key][arm]:.3f}" for key in means)] for arm in OF_STABILITY]
+    less = [(f"{label} less {OF_STABILITY[BASE]}", [arm], [BASE]) for arm, label in OF_STABILITY.items() if arm != BASE]
+    return [markdown(["loss", SCORE, ACCURACY], rows), contrasts(runs, less, (ACCURACY, END))]
+
+
+def ahead() -> list[str]:
+    """Rollouts four batches ahead: which policy is pi_old, with and without RPG-Style Clip (expectations.md, 2)."""
+    runs, metrics = load("ahead")
+    runs[LAST_TWO] = metrics.accuracy.dropna().groupby("run").tail(2).groupby("run").mean()
+    runs[KL] = metrics[KL].groupby("run").mean()
+    rows = []
+    for arm, label in OF_AHEAD.items():
+        of_arm = runs[runs.arm == arm]
+        means = (f"{of_arm[key].mean():.3f} ± {of_arm[key].sem():.3f}" for key in (LAST_TWO, SCORE, KL))
+        rows.append([label, *means, str(len(of_arm))])
+    pairs = [(f"{OF_AHEAD[plus]} less {OF_AHEAD[minus]}", [plus], [minus]) for plus, minus in PAIRS]
+    return [
+        markdown(["pi_old", LAST_TWO, SCORE, "KL(sampling, current)", "seeds"], rows),
+        contrasts(runs, pairs, (LAST_TWO,), paired=True),
+    ]
+
+
+def contrasts(
+    runs: pandas.DataFrame, rows: Iterable[Contrast], outcomes: Sequence[str], by: str = "arm", paired: bool = False
+) -> str:
+    """Return a Markdown table: each contrast of the cells of column `by`, ± its standard error, and its 90 % power.
+
+    paired: from the runs of the contrast's arms alone, of the seeds that are finished in both.
+    """
+    lines = []
+    for name, plus, minus in rows:
+        chosen = complete_seeds(runs, [*plus, *minus]) if paired else runs
+        effects = (difference(chosen, by, plus, minus, outcome) for outcome in outcomes)
+        lines.append([name, *(cell for effect in effects for cell in effect.cells()), str(chosen.seed.nunique())])
+    head = [text for outcome in outcomes for text in (outcome, "90 % power")]
+    return markdown(["contrast", *head, "seeds"], lines)
