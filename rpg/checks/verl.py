@@ -70,8 +70,8 @@ def cpus(run: RunConfig) -> Findings:
     """Ray has the CPUs that the run's actors hold; otherwise the start waits for them without end.
 
     TransferQueue's controller and each storage unit hold one, verl's trainer three a GPU, separate rollouts two a GPU.
-    With 8 units and one GPU, 11 CPUs wait and 12 run; with 2 units, 5 wait and 6 run. Skipped on a cluster, where the
-    monitor reports the wait.
+    With 8 units and one GPU, 11 CPUs wait and 12 run; with 2 units, 5 wait and 6 run. Skipped on a cluster, whose
+    free CPUs change.
     """
     from ray._private.utils import get_num_cpus
     from verl.single_controller.ray import ResourcePoolManager

@@ -1,7 +1,6 @@
 """Follow a run from the driver: draw a progress bar from its files, warn, and stop a run without progress."""
 
 import json
-import math
 import os
 import signal
 import textwrap
@@ -15,33 +14,21 @@ from typing import NamedTuple, TextIO
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from rpg.config.keys import KEYS
 from rpg.config.run_config import RunConfig
 from rpg.files.atomic import LEFT_OUT, STATUS
 from rpg.logged import ADVANTAGES, LEFT_OUT_OF_TRAINING, LEFT_OUT_OF_VALIDATION, OF_VALIDATIONS, SCORES, VALIDATED
 from rpg.logged import training_reward as reward_of
 from rpg.run.directory import resumed_step
-from rpg.run.lost_workers import LostWorkers
 from rpg.run.processes import brief
 from rpg.run.signals import FAILED, TIMED_OUT
 from rpg.run.time_left import STEP_TIME, duration, time_left
 
 INTERRUPT = signal.SIGUSR1
 LOOK_EVERY = 0.5  # seconds between two reads of the file
-ASK_EVERY = 5.0  # seconds between two queries to Ray
 SAY_EVERY = 10.0  # seconds between two lines about the start and about dropped groups, where there is no bar
 EQUAL_STEPS = 2  # steps in a row without a reward that differs from the others, after which a warning is due
 SAME = 1e-6  # a smaller difference of rewards is rounding
 WIDTH = 80  # columns of the lines
-
-# A run that lost an actor usually ends by itself; the monitor stops it after this many seconds
-NOTICE = 30.0
-# A start that waits for resources this long may wait without end; verl says nothing
-WAITS = 15.0
-WAIT = (
-    "warning: the start waits until Ray has {}. "
-    f"Set {KEYS['ray_cpus']} higher, a logical number; on a cluster, wait for other runs or add nodes"
-)
 
 # shown besides time and training reward: label, metric, format; metrics that the run does not log are omitted
 SHOWN = (("KL", "actor/rpg_kl", "{:.0e}"), ("clip", "actor/pg_clipfrac", "{:.1%}"))
@@ -65,7 +52,6 @@ class Monitor(threading.Thread):
         super().__init__(daemon=True, name="rpg-monitor")
         self.metrics = metrics
         self.verdict: Verdict | None = None
-        self._lost_workers = LostWorkers()
         self._stall, self._limit = run.settings.stall_limit, run.settings.time_limit
         self._total = run.settings.steps
         self._step = resumed_step(run)
@@ -120,7 +106,7 @@ class Monitor(threading.Thread):
 
     def _loop(self) -> None:
         began = advanced = self._began
-        last_asked, last_said, lost_since, waiting_since = began, began, 0.0, 0.0
+        last_said = began
         while not self._ended.wait(LOOK_EVERY):
             now = time.monotonic()
             if self._read(now - began):
@@ -132,19 +118,8 @@ class Monitor(threading.Thread):
             if self._shown and not self._has_bar and is_news and now - last_said >= SAY_EVERY:
                 last_said = now
                 print(f"{phase} {note}  {now - began:.0f} s", file=self._terminal, flush=True)
-            if now - last_asked > ASK_EVERY:
-                last_asked = now
-                self._lost_workers.ask()
-            if self._lost_workers.lost:
-                lost_since = lost_since or now
-            waiting_since = (waiting_since or now) if self._lost_workers.awaited else 0.0
-            if waiting_since and now - waiting_since > WAITS and not self._has_logged:
-                waiting_since = math.inf  # said once
-                self._say(WAIT.format(self._lost_workers.awaited), always=True)
             if failure := self._preload_failure():
                 self._end(FAILED, failure)
-            elif lost_since and now - lost_since > NOTICE:
-                self._end(FAILED, "; ".join(self._lost_workers.lost))
             elif self._stall is not None and now - advanced > self._stall:
                 self._end(TIMED_OUT, f"no step finished for {self._stall} s after step {self._step} (rpg.stall_limit)")
             elif self._limit is not None and now - began > self._limit:
@@ -164,9 +139,9 @@ class Monitor(threading.Thread):
             return "step", self._note
         return phase, kept if phase == "rollout" else ""
 
-    def _say(self, line: str, always: bool = False) -> None:
-        """Show lines above the bar; always: also beside verl's output."""
-        if self._shown or always:
+    def _say(self, line: str) -> None:
+        """Show lines above the bar."""
+        if self._shown:
             text = textwrap.fill(line, WIDTH, break_on_hyphens=False, break_long_words=False)
             if self._has_bar:
                 self._progress.console.print(text, markup=False, highlight=False, soft_wrap=True)
@@ -212,11 +187,6 @@ class Monitor(threading.Thread):
             f"warning: {training} responses of the training and {validation} of validations had no reward;\n"
             f"reasons: {self._reasons}"
         )
-
-    def lost(self) -> list[str]:
-        """Return one line per lost process that the run needs; empty if there is none."""
-        failure = self._preload_failure()
-        return ([failure] if failure else []) + self._lost_workers.ask(patience=10)
 
     def _end(self, code: int, reason: str) -> None:
         self.verdict = Verdict(code, reason)
@@ -286,10 +256,6 @@ class Monitor(threading.Thread):
         self._status_file.unlink(missing_ok=True)
         if self._has_bar:
             self._progress.stop()
-
-    def close(self) -> None:
-        """Wait a moment for Ray's pending answer; call it before Ray is shut down."""
-        self._lost_workers.stop()
 
     @property
     def progress(self) -> str:

@@ -84,14 +84,13 @@ def _monitored(run: RunConfig, server: "Preloaded | None", terminal: TextIO, log
     except Exception as error:  # noqa: BLE001  # whatever ended the run, its processes end and the reason is shown
         traceback.print_exc()
         _show_end(log, terminal)
-        for lost in monitor.lost():
-            print(f"error: {lost}", file=terminal)
+        if server and (failure := server.failure()):
+            print(f"error: {failure}", file=terminal)
         message = (str(error).strip() or type(error).__name__).splitlines()[-1].strip()
         print(f"error: the run failed after {monitor.progress}: {message}", file=terminal)
         print(f"after you fix the cause, {next_start(run)}", file=terminal)
         return FAILED
     finally:
-        monitor.close()
         _clean_up(run, actors)
 
 

@@ -141,33 +141,6 @@ def steps(directory: Path) -> list[int]:
     return [json.loads(line)["step"] for line in metrics.read_text().splitlines()]
 
 
-AWAITED = """
-import time, ray
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-from rpg.run.lost_workers import awaited
-ray.init(address="local", num_cpus=3, num_gpus=1, include_dashboard=False, log_to_driver=False)
-assert awaited() == ""
-here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-@ray.remote(num_cpus=1)
-class Unit:
-    pass
-units = [Unit.options(scheduling_strategy=here).remote() for _ in range(4)]  # as TransferQueue's
-ray.wait([unit.__ray_ready__.remote() for unit in units], num_returns=3)  # else the group may be first
-group = ray.util.placement_group([{"CPU": 3, "GPU": 1}], strategy="STRICT_PACK")  # as verl's
-until = time.monotonic() + 120
-while not awaited().startswith("4 CPU, 1 GPU") and time.monotonic() < until:
-    time.sleep(1)
-print(awaited())
-"""
-
-
-def test_what_a_start_waits_for():
-    """Of four actors on three CPUs one waits, and a placement group."""
-    done = subprocess.run([sys.executable, "-c", AWAITED], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stdout.splitlines()[-1] == "4 CPU, 1 GPU (free: 0 of 3 CPU, 1 of 1 GPU)"
-
-
 def test_script_from_another_directory_runs_as_a_job(cluster, tmp_path):
     done = launched(cluster, tmp_path)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-3000:]
