@@ -29,7 +29,8 @@ class Measured(NamedTuple):
     Attributes:
         metrics: off_policy/ess, the effective sample size (sum w)^2 / (n sum w^2) in (0, 1], where w is pi_theta /
             pi_old times verl's rollout_is_weights; off_policy/kl, the mean of log mu - log pi_theta in nats per token,
-            an unbiased estimate of KL(mu || pi_theta) for the policy mu that sampled, only with rollout_log_probs;
+            an unbiased estimate of KL(mu || pi_theta) for the policy mu that sampled, and off_policy/mass, the mean of
+            pi_theta / mu, one of pi_theta's mass on the tokens that mu can sample, both only with rollout_log_probs;
             actor/rpg_*, those of metrics_of_all, only with a loss of ours.
         reference_kl: the mean of token_kl, in nats; 0 without a reference.
     """
@@ -45,7 +46,7 @@ class Sums(NamedTuple, Generic[Number]):
         tokens: their number.
         weight, weight_square: of w times rollout_is_weights.
         sampled: number of tokens with rollout_log_probs.
-        sampler_log_ratio: of log mu - log pi_theta over these.
+        sampler_log_ratio, mass: of log mu - log pi_theta and of pi_theta / mu over these.
         reference_kl: of token_kl; 0 without a reference.
     """
 
@@ -54,6 +55,7 @@ class Sums(NamedTuple, Generic[Number]):
     weight_square: Number
     sampled: Number
     sampler_log_ratio: Number
+    mass: Number
     reference_kl: Number
 
 
@@ -110,6 +112,7 @@ class ActorLoss:
             metrics["off_policy/ess"] = total.weight**2 / (total.tokens * total.weight_square)
         if total.sampled:
             metrics["off_policy/kl"] = total.sampler_log_ratio / total.sampled
+            metrics["off_policy/mass"] = total.mass / total.sampled
         if summaries := [summary for _, summary in micro_batches if summary is not None]:
             metrics |= metrics_of_all(pooled(summaries))
         return Measured(metrics, total.reference_kl / max(1.0, total.tokens))
@@ -133,6 +136,7 @@ def _sums(
     weights = (log_prob - old).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp() * inputs.get("rollout_is_weights", 1.0)
     weights = weights.double().masked_fill(~counted, 0.0)
     log_ratio = torch.full_like(log_prob, math.nan) if rollout is None else rollout - log_prob
+    ratio = (-log_ratio.double()).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp()
     sampled = mask & log_ratio.isfinite()
     kl = token_kl(old, inputs["ref_log_prob"]) if "ref_log_prob" in inputs else torch.zeros_like(weights)
     on_device = Sums(
@@ -141,6 +145,7 @@ def _sums(
         weight_square=weights.dot(weights),
         sampled=sampled.sum(),
         sampler_log_ratio=log_ratio.double().masked_fill(~sampled, 0.0).sum(),
+        mass=ratio.masked_fill(~sampled, 0.0).sum(),
         reference_kl=kl.masked_fill(~counted, 0.0).sum(),
     )
     return Sums(*torch.stack([tensor.double() for tensor in on_device]).tolist())  # one transfer from the device

@@ -44,6 +44,7 @@ RPG_METRICS = [
     "actor/ppo_kl",
     "training/off_policy/ess",
     "training/off_policy/kl",
+    "training/off_policy/mass",
     "training/off_policy/trajectory_staleness/mean",
 ]
 
@@ -159,6 +160,7 @@ def test_plain_verl_with_the_plugin(start, tmp_path):
             "actor/rpg_ratio_min",
             "training/off_policy/ess",
             "training/off_policy/kl",
+            "training/off_policy/mass",
         }
         assert step.keys() & {*RPG_METRICS} == {*RPG_METRICS} - of_our_worker
         assert step["actor/rpg_ratio_mean"] == pytest.approx(1, abs=SAME_POLICY)

@@ -139,6 +139,19 @@ def test_rewards_that_teach_nothing_are_told_once(tmp_path):
         assert (said or "") in words
 
 
+def test_rollouts_that_cannot_sample_every_token_are_told_at_the_first_step(tmp_path):
+    low, whole = {"training/off_policy/mass": 0.9466}, {"training/off_policy/mass": 1.0015}
+    for steps, schedule, said in (
+        ([low, low], "sync", 1),
+        ([whole, low], "sync", 0),  # noise, of a policy that has moved
+        ([{}, low], "sync", 1),  # a validation first
+        ([low], "colocate_async", 0),
+    ):
+        for console in ("full", "progress"):
+            text = shown(tmp_path, steps, **{"trainer.v1.trainer_mode": schedule, "rpg.console": console})[0]
+            assert text.count("mass=0.9466") == said
+
+
 def test_groups_that_are_dropped_are_told(tmp_path):
     run = run_config({**LIMITS, **NINE, "algorithm.filter_groups.metric": "acc"})
     monitor = Monitor(run, tmp_path / "metrics.jsonl", io.StringIO(), lambda: None)

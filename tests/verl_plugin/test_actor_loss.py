@@ -68,7 +68,7 @@ def actor_loss(loss_mode: str, has_reference: bool = False) -> ActorLoss:
 
 
 def expected(some: list[dict[str, torch.Tensor]]) -> dict[str, float]:
-    """Return both metrics by definition, token by token in Python floats."""
+    """Return the metrics by definition, token by token in Python floats."""
     weights, log_ratios = [], []
     for row in some:
         for t, counts in enumerate(row["response_mask"].tolist()):
@@ -78,7 +78,11 @@ def expected(some: list[dict[str, torch.Tensor]]) -> dict[str, float]:
                 weights.append(w * value.get("rollout_is_weights", 1.0))
                 log_ratios.append(value["rollout_log_probs"] - value["log_prob"])
     ess = sum(weights) ** 2 / (len(weights) * sum(w * w for w in weights))
-    return {"off_policy/ess": ess, "off_policy/kl": sum(log_ratios) / len(log_ratios)}
+    return {
+        "off_policy/ess": ess,
+        "off_policy/kl": sum(log_ratios) / len(log_ratios),
+        "off_policy/mass": sum(math.exp(-log_ratio) for log_ratio in log_ratios) / len(log_ratios),
+    }
 
 
 def off_policy(measured: Measured) -> dict[str, float]:
@@ -124,7 +128,8 @@ def test_what_is_not_finite_makes_the_gradient_nan(loss_mode, value, field):
     assert weights.grad.isnan().any()
     if field not in ("advantages", "ref_log_prob"):
         some[0]["response_mask"][2] = 0
-        assert found == pytest.approx(expected(some) | {"off_policy/kl": found["off_policy/kl"]}, rel=1e-5)
+        of_the_sampler = {key: found[key] for key in ("off_policy/kl", "off_policy/mass")}
+        assert found == pytest.approx(expected(some) | of_the_sampler, rel=1e-5)
 
 
 @pytest.mark.parametrize("field", [*INPUTS, "rollout_log_probs", "log_prob"])
