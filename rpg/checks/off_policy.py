@@ -9,12 +9,38 @@ from rpg.names import LOSSES, MOVING_REFERENCES, REVERSE
 
 OVER_THE_BATCH = ("rpg_batchmean", "reinforce_plus_plus", "reinforce_plus_plus_baseline")  # in their statistics
 UNCUT = 100.0  # threshold of a response's weight that few reach
+WHOLE = {  # settings of the sampler, with the values that leave the distribution the policy's; null: not set
+    "top_p": (1,), "top_k": (-1, 0), "vllm_processors": (None, []), "sglang_sampling": (None, {}, ""),
+}  # fmt: skip
 UNWEIGHTED = ("bypass_mode",)  # the loss of verl that has its own weights and ignores rollout_is_weights
 
 
 def pi_old_of(s: Settings) -> str:
     """Return the pi_old that verl's keys select, regardless of rpg.pi_old."""
     return "behavior" if s.bypass else "recomputed" if s.weight is None else "decoupled"
+
+
+def sampled_distribution(run: RunConfig) -> Findings:
+    """Rollouts are sampled from the whole policy, or rpg.truncated_sampling accepts that they are not.
+
+    The rollouts' log-probs are those of the distribution that was sampled.
+    """
+    s = run.settings
+    if s.val_only:
+        return
+    changed = [name for name, whole in WHOLE.items() if getattr(s, name) not in whole]
+    for name in changed if not s.truncated_sampling else ():
+        weight = "" if pi_old_of(s) == "recomputed" else ", and pi / mu starts at that mass instead of 1"
+        message = (
+            "samples another distribution than the policy that is trained: tokens left out get no gradient, baseline "
+            f"and KL move the mass of the others{weight} (docs/off-policy.md)"
+        )
+        yield s.error(name, message, f"remove it, or accept it by {KEYS['truncated_sampling']}=true")
+    name = "log_probs_of" if s.vllm_log_probs_of is None else "vllm_log_probs_of"
+    is_equal = getattr(s, name) == "raw_logprobs" and s.temperature == 1 and not changed
+    if s.keeps_log_probs and getattr(s, name) != "processed_logprobs" and not is_equal:
+        message = "gives other numbers than the log-probs of the distribution that was sampled"
+        yield s.error(name, message, "set it to processed_logprobs")
 
 
 def pi_old(run: RunConfig) -> Findings:

@@ -46,6 +46,7 @@ CHECKS: dict[tuple[Cost, Subject], tuple[Check, ...]] = {
         loss.loss_sees_the_reference,
         loss.bounds_of_the_loss,
         loss.aggregation_of_the_loss,
+        off_policy.sampled_distribution,
         off_policy.pi_old,
         off_policy.rejection_sampling,
         off_policy.asynchronous_pi_old,

@@ -14,6 +14,7 @@ METRICS = ("acc", "score", "reward")  # keys that rpg.rewards returns, and verl'
 UNREAD = {  # by verl's V1 trainer with FSDP, or overwritten; with their defaults
     "balances": True, "over_samples": 0, "pf_ppo": False, "samples_rollouts": True, "groups_prefixes": False,
     "freezes_vision": False, "optimizer_steps": -1, "clip": 0.2, "nccl_timeout": 600, "bypass_loss": "ppo_clip",
+    "repetition_penalty": 1.0,
 }  # fmt: skip
 PADS = "verl would pad the batch with made-up samples"
 

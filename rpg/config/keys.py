@@ -310,6 +310,12 @@ class Settings:
     temperature: PositiveFloat = at(f"{ROLLOUT}.temperature", measures=(TRAINING_REWARD, ENTROPY, RESPONSE_LENGTH))
     top_p: Share = at(f"{ROLLOUT}.top_p", measures=(TRAINING_REWARD,))
     top_k: OrMinusOne = at(f"{ROLLOUT}.top_k", measures=(TRAINING_REWARD,))
+    truncated_sampling: bool = at("rpg.truncated_sampling", "saving")
+    repetition_penalty: Verl = at(f"{ROLLOUT}.repetition_penalty")
+    log_probs_of: Verl = at(f"{ROLLOUT}.logprobs_mode")
+    vllm_log_probs_of: Verl = at(f"{ROLLOUT}.engine_kwargs.vllm.logprobs_mode")  # wins over the former
+    vllm_processors: Verl = at(f"{ROLLOUT}.engine_kwargs.vllm.logits_processors")
+    sglang_sampling: Verl = at(f"{ROLLOUT}.engine_kwargs.sglang.preferred_sampling_params")
     rollout_dtype: Verl = at(f"{ROLLOUT}.dtype")
     rollout_seed: Verl = at(f"{ROLLOUT}.seed")
     max_num_seqs: PositiveInt = at(f"{ROLLOUT}.max_num_seqs", "speed", evaluation=True)

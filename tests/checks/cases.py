@@ -21,6 +21,7 @@ OVERLONG = "reward.reward_kwargs.overlong_buffer_cfg"
 CORRECTION = "algorithm.rollout_correction"
 IS, RS = f"{CORRECTION}.rollout_is", f"{CORRECTION}.rollout_rs"
 LIMIT = f"{RS}_threshold=2.0"
+TRUNCATED = "rpg.truncated_sampling=true"
 LOG_PROBS = f"{R}.calculate_log_probs=true"
 RESPONSES = ["method=rpg", "reference=fixed", "schedule=async", "pi_old=decoupled", "rpg.kl_scope=response"]
 SEPARATE = ["schedule=separate", "pi_old=decoupled"]
@@ -105,6 +106,7 @@ CASES: list[tuple[str, list[str], list[str]]] = [
     ("unread", ["trainer.balance_batch=false"], []),
     ("unread", ["actor_rollout_ref.nccl_timeout=3600"], []),
     ("unread", [f"{R}.over_sample_rate=0.1"], []),
+    ("unread", [f"+{R}.repetition_penalty=1.1"], []),
     ("unread", ["algorithm.use_pf_ppo=true"], []),
     ("unread", ["pi_old=behavior", f"{CORRECTION}.loss_type=reinforce"], []),
     ("unread", ["trainer.critic_warmup=5"], []),
@@ -115,6 +117,18 @@ CASES: list[tuple[str, list[str], list[str]]] = [
     ("lora", [f"{M}.lora.rank=8"], []),
     ("lora", [f"{M}.lora_adapter_path=/a"], []),
     ("lora", ["schedule=separate", "pi_old=behavior", f"{M}.lora_rank=8"], []),
+    ("sampled_distribution", [f"{R}.top_p=0.8"], []),
+    ("sampled_distribution", ["method=grpo", f"{R}.top_k=50"], []),
+    ("sampled_distribution", ["pi_old=behavior", f"{R}.top_p=0.99"], []),
+    ("sampled_distribution", [f"+{R}.engine_kwargs.vllm.logits_processors=[mine]"], []),
+    (
+        "sampled_distribution",
+        [f"+{R}.engine_kwargs.sglang.preferred_sampling_params={{min_p:0.1}}"],
+        [f"{R}.engine_kwargs.sglang.preferred_sampling_params={{min_p: 0.1}}"],
+    ),
+    ("sampled_distribution", ["pi_old=decoupled", f"{R}.temperature=0.8", f"{R}.logprobs_mode=raw_logprobs"], []),
+    ("sampled_distribution", ["pi_old=behavior", f"+{R}.engine_kwargs.vllm.logprobs_mode=processed_logits"], []),
+    ("sampled_distribution", [LOG_PROBS, f"{R}.top_p=0.9", TRUNCATED, f"{R}.logprobs_mode=raw_logprobs"], []),
     ("pi_old", ["rpg.pi_old=behavior"], []),
     ("pi_old", ["pi_old=decoupled", f"{CORRECTION}.rollout_is=null"], ["rpg.pi_old=decoupled"]),
     ("pi_old", [f"{CORRECTION}.bypass_mode=true", f"{CORRECTION}.rollout_is=token"], []),
@@ -205,6 +219,7 @@ CASES: list[tuple[str, list[str], list[str]]] = [
     ("verl_types", [f"+{A}.kl_los_coef=1"], []),
     ("verl_types", [f"{A}.policy_loss._target_=rpg.Nothing"], []),
     ("verl_types", ["+algorithm.lamda=0.9"], []),
+    *(("verl_types", [f"+{R}.{name}"], []) for name in ("min_p=0.1", "presence_penalty=1.0", "bad_words=[no]")),
     ("verl_validation", [f"{A}.use_dynamic_bsz=false"], [A]),
     ("verl_validation", [f"{M}.lora_rank=100000"], ["verl's validate_config"]),
 ]

@@ -22,7 +22,7 @@ from rpg.dotted import put
 from rpg.files import manifest
 from tests.builders.checkpoints import write_complete, write_verl
 from tests.builders.toy_run import make_toy, overrides, refusal, run_of, safetensors
-from tests.checks.cases import CASES, KWARGS, RS, TYPES, WARNED, A
+from tests.checks.cases import CASES, KWARGS, RS, TRUNCATED, TYPES, WARNED, A, R
 
 
 @pytest.fixture(scope="module")
@@ -140,6 +140,9 @@ def test_no_check_stumbles_over_an_odd_value(toy_config, part, monkeypatch):
         [f"+{A}.policy_loss.clip_branch=advantage", "clip=0.1_0.1", f"{A}.clip_ratio_c=3"],
         ["method=rpg_rf", "rpg.divergence=fkl", "reference=fixed", "rpg.kl_scope=response", "rpg.rho_bound=5"],
         ["schedule=async", "algorithm.rollout_correction.rollout_is=sequence"],
+        ["pi_old=behavior", f"{R}.top_p=0.8", TRUNCATED],
+        ["pi_old=behavior", f"{R}.top_k=0", f"{R}.temperature=0.7", f"{R}.val_kwargs.top_p=0.7"],
+        ["pi_old=behavior", f"{R}.logprobs_mode=raw_logprobs"],  # at temperature 1
     ],
 )
 def test_what_is_right_though_it_is_unusual(toy, overrides, monkeypatch):

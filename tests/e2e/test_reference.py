@@ -25,6 +25,7 @@ OPTIMIZERS = {
 # (a prompt's answers are then equal), and one mini-batch per iteration (verl orders prompts by random ids).
 REPEATABLE = [
     "actor_rollout_ref.rollout.top_k=1",
+    "rpg.truncated_sampling=true",
     "algorithm.adv_estimator=rpg_batchmean",
     "actor_rollout_ref.actor.ppo_mini_batch_size=32",
 ]
