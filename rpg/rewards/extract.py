@@ -13,7 +13,7 @@ ANSWER_MARK = re.compile(r"(?<![a-z])answer[*_ \t]{0,4}[:\uff1a][*_ \t]*", re.IG
 SIGN_OFF = re.compile(
     r"(?:\s*I hope (?:it|this) is correct[.!]?)?\s*(?:<\|[^|<>]+\|>\s*(?:user|assistant)?\s*)*$", re.IGNORECASE
 )
-THOUGHT = "</think>"  # the end of a reasoning model's thoughts
+THOUGHTS, THOUGHT = "<think>", "</think>"  # begin and end of a reasoning model's thoughts
 # a box up to its content: \boxed{7}, \fbox {7}, \framebox[2cm]{7}, \boxed 7; "\boxed form" is none
 BOX = re.compile(r"\\(?:boxed|fbox|framebox(?:\s*\[[^][]*\])*)(?![A-Za-z])\s*")
 UNBRACED = re.compile(
@@ -37,10 +37,12 @@ def extract_answer(response: str, boxed_fallback: bool = True) -> str:
 
     It is the rest of the line after the last "Answer:" or, if that is empty, the next non-empty line; if that line
     opens displayed mathematics or a code fence, all lines up to the closing one. Without "Answer:", and with
-    `boxed_fallback`, it is the content of the last box, with the boxes that commas or "and" join to it. Thoughts before
-    </think> do not count if text follows it. Only the last 300 characters are read, so the cost does not grow with the
-    response.
+    `boxed_fallback`, it is the content of the last box, with the boxes that commas or "and" join to it; "" if the
+    response ends inside that box. Thoughts before </think> do not count if text follows it, and thoughts without
+    </think> never. Only the last 300 characters are read, so the cost does not grow with the response.
     """
+    if response.rfind(THOUGHTS) > response.rfind(THOUGHT):  # the limit cut them off
+        return ""
     tail = response[-TAIL_CHARS:].encode("utf-8", "replace").decode("utf-8")  # lone surrogates become "?"
     thoughts, _, conclusion = tail.rpartition(THOUGHT)
     tail = conclusion if conclusion.strip() else thoughts
@@ -94,10 +96,15 @@ def last_boxed(text: str) -> str | None:
 
 
 def boxed_list(text: str) -> str:
-    """Return the content of the last box, or a list of it and the boxes joined to it, with their names; else ""."""
+    """Return the content of the last box, or a list of it and the boxes joined to it, with their names; else "".
+
+    "" also if the text ends inside the last box, which may have replaced those before it.
+    """
     contents, names, begin = [], [], 0
     for box in reversed(list(BOX.finditer(text))):
         read = content_of(text, box)
+        if not contents and read is None and (text.startswith("{", box.end()) or box.end() == len(text)):
+            return ""
         if contents and (read is None or read[1] > begin or not JOINED.fullmatch(text, read[1], begin)):
             break
         if read is not None:

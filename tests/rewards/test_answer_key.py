@@ -35,7 +35,11 @@ RESPONSES = [
     (r"So \boxed{12}.", 1, "12"),
     (r"First \boxed{3}, then \boxed{12}.", 1, "12"),
     (r"\boxed{\frac{24}{2}}", 1, r"\frac{24}{2}"),
-    (r"\boxed{12} and an open \boxed{13", 1, "12"),
+    (r"\boxed{12} no, wait, \boxed{13", -1, ""),  # the limit cut off the box that replaces the first
+    (r"\boxed{12}, no, \fbox{\text{about} 13", -1, ""),
+    (r"\boxed{12}, no, \boxed", -1, ""),
+    (r"\boxed{12} and \boxed{13", -1, ""),
+    (r"\boxed{13 no, \boxed{12}", 1, "12"),
     (r"\boxed{12", -1, ""),
     (r"\boxed{12} but Answer: 11", -1, "11"),
     (r"First \boxed{3} was guessed; it is \fbox{12}.", 1, "12"),
@@ -58,7 +62,10 @@ RESPONSES = [
     ("<think>So \\boxed{11}.</think>\nAnswer: 12", 1, "12"),
     ("<think>Answer: 12</think>\nNow it is clear.", -1, ""),
     ("<think>Answer: 12</think>\n", 1, "12"),
-    ("<think>So far, Answer: 12", 1, "12"),
+    ("<think>So far, Answer: 12", -1, ""),
+    ("<think>" + "and so on " * 40 + "Answer: 12", -1, ""),  # the tail has no <think>
+    (r"<think>So far, \boxed{12}.", -1, ""),
+    ("<think>Answer: 11</think>\nAnswer: 12\n<think>Is it?", -1, ""),
     ("Answer: 12\n" + "and so on " * 40, -1, ""),  # 400 characters later it no longer counts
     ("preanswer: 12", -1, ""),
     ("Answers: 12", -1, ""),
