@@ -37,6 +37,7 @@ WALL_FACTOR = 10.0  # wall time / processor time, because a child may wait for a
 SERVE = "import sys; from rpg.rewards.sandbox import serve; serve(*sys.argv[1:])"
 READY = b"ready"
 MESSAGE = 10_000  # bytes of the message of a helper that could not start
+SHOWN = 1000  # characters of an exception's message
 PR_SET_PDEATHSIG = 1
 # a fork hangs in OpenMP if its parent has used several threads; up to 16 children share the processors
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
@@ -202,7 +203,7 @@ def serve(descriptor: str, module_name: str, *arguments: str) -> None:
         frames = traceback.extract_tb(error.__traceback__)
         place = ([frame for frame in frames if frame.filename in arguments] or frames)[-1]
         where = f"({place.filename}, line {place.lineno})"
-        forks.send(f"{type(error).__name__}: {error} {where}".encode(errors="replace")[:MESSAGE])
+        forks.send(f"{said(error)} {where}".encode(errors="replace")[:MESSAGE])
         sys.exit(1)
     if others := threading.active_count() - 1:
         print(f"warning: {' '.join(arguments)}: its import started {others} threads, which its calls do not have",
@@ -226,6 +227,23 @@ def serve(descriptor: str, module_name: str, *arguments: str) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(child, signal.SIGKILL)
     os._exit(0)  # also if the library's threads go on
+
+
+def said(error: BaseException) -> str:
+    """Return the type and the message, cut, of an exception that a library or a user's code raised.
+
+    The message may hold a whole response, and its __str__ may raise.
+    """
+    try:
+        message = str(error)
+    except BaseException as raised:  # noqa: BLE001
+        message = f"its __str__ raised {type(raised).__name__}"
+    return f"{type(error).__name__}: {cut(message)}"
+
+
+def cut(text: str) -> str:
+    """Return the first SHOWN characters of a message, and how many follow."""
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}... ({len(text) - SHOWN} more characters)"
 
 
 @contextlib.contextmanager

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from rpg.rewards import Score
+from rpg.rewards.sandbox import cut, said
 from rpg.rewards.user_function import PACKAGE, VERL_PARAMETERS, RewardError, as_score, find_reward
 
 ROW_NAMES = ("row", "extra_info")
@@ -62,12 +63,12 @@ def answer(
             value = _event_loop().run_until_complete(_result(value))
         return as_score(value, where), ""
     except RewardError as error:
-        return None, str(error)
+        return None, cut(str(error))
     except BaseException as error:  # noqa: BLE001  # whatever a user's function raises, also SystemExit
         frames = traceback.extract_tb(error.__traceback__)
         own = [frame for frame in frames if where.startswith(f"{frame.filename}, ")]  # the user's file
         place = (own or frames)[-1]
-        return None, f"{type(error).__name__}: {error} ({place.filename}, line {place.lineno})"
+        return None, f"{said(error)} ({place.filename}, line {place.lineno})"
 
 
 async def _result(value: Awaitable[Any]) -> Any:

@@ -217,6 +217,16 @@ def raises():
 
 def reward(response, answer):
     return eval(answer)
+
+def long():
+    raise ValueError("x" * 3_000_000)
+
+class Mute(Exception):
+    def __str__(self):
+        raise KeyError
+
+def mute():
+    raise Mute
 """
 
 
@@ -225,6 +235,9 @@ def test_a_function_that_fails_costs_one_response(tmp_path: Path) -> None:
     for call, why in {
         "raises()": r"^KeyError: 'no such problem' \(.*mine.py, line 9\)$",
         "sys.exit()": "SystemExit",
+        "long()": r"^ValueError: x{1000}\D{,20}2999000.{,150}line 15\)$",
+        "{'x' * 3_000_000: 1}": r"^.{,1050}$",  # a mapping without a score
+        "mute()": r"^Mute: .*KeyError.*line 22\)$",
         "next(iter([]))": "StopIteration",
         "os._exit(1)": "its process ended",
         "hang()": r"^the reward took more than 0.5 s \(rpg.reward_limit\)$",
@@ -305,6 +318,10 @@ def test_math_verifys_own_limit_counts_as_wrong(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_imported_is_named(tmp_path: Path) -> None:
     file = write(tmp_path / "mine.py", "import no_such_package", SHORT.format(name="reward"))
     with pytest.raises(RewardError, match=r"mine\.py: cannot be imported: ModuleNotFoundError: .*no_such_package"):
+        score(file)
+    mute = "class Mute(Exception):\n    def __str__(self):\n        raise KeyError\nraise Mute"
+    file = write(tmp_path / "mute.py", SHORT.format(name="reward"), mute)
+    with pytest.raises(RewardError, match=r"mute\.py: cannot be imported: Mute"):
         score(file)
 
 
