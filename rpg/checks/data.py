@@ -55,7 +55,7 @@ class DataFile:
         return Diagnostic(self.key, self.name, message, remedy)
 
 
-def _local_files(run: RunConfig) -> list[DataFile]:
+def local_files(run: RunConfig) -> list[DataFile]:
     """Return the parquet files of the run; `rpg reproduce` checks a configuration that is not frozen, with ~."""
     splits = ((TRAIN, run.files("train")), (VAL, run.files("val")))
     return [DataFile(key, os.path.expanduser(name)) for key, names in splits for name in names if not elsewhere(name)]
@@ -70,10 +70,10 @@ def data_files(run: RunConfig) -> Findings:
     if run.settings.data_class:  # a class of the user's reads the data
         return
     files = []
-    for file in _local_files(run):
-        faults = list(_faults(file, run.settings.prompt_key))
-        yield from faults
-        files += [] if faults else [file]
+    for file in local_files(run):
+        errors = list(faults(file, run.settings.prompt_key))
+        yield from errors
+        files += [] if errors else [file]
     for key in (TRAIN, VAL):
         if why := misfit([file.footer[0] for file in files if file.key == key]):
             yield Diagnostic(key, run.get(key), f"verl cannot concatenate these files ({why})", SAME_TYPES)
@@ -82,7 +82,7 @@ def data_files(run: RunConfig) -> Findings:
     yield from _enough_rows(run, [file.footer[1] for file in files if file.key == TRAIN])
 
 
-def _faults(file: DataFile, prompt_key: str) -> Findings:
+def faults(file: DataFile, prompt_key: str) -> Findings:
     """Yield why the run cannot use a file: its name, its footer, its columns."""
     path = Path(file.name)
     if not path.is_file():
@@ -164,7 +164,7 @@ def prompts_fit(run: RunConfig) -> Findings:
     if s.data_class or s.tools or s.function_tools:
         return
     # data_files reports the files that have faults
-    if not (files := [file for file in _local_files(run) if not any(_faults(file, s.prompt_key))]):
+    if not (files := [file for file in local_files(run) if not any(faults(file, s.prompt_key))]):
         return
     path, limit = s.tokenizer or s.model, s.prompt
     try:

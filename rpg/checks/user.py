@@ -3,10 +3,12 @@
 import math
 from pathlib import Path
 
+from rpg.checks.data import faults, local_files
 from rpg.config.keys import KEYS
 from rpg.config.run_config import RunConfig
 from rpg.config.user_code import is_ours
 from rpg.data.readers import DataError, read_file
+from rpg.data.truths import try_truths
 from rpg.diagnostics import Diagnostic, Findings
 from rpg.rewards import JUDGES, OPTIONS, OURS, check_options
 from rpg.rewards.user_function import USUAL, USUAL_NAME, RewardError, find_reward
@@ -66,6 +68,21 @@ def reward_function(run: RunConfig) -> Findings:
         find_reward(path, name)
     except RewardError as error:
         yield s.error("reward_function" if is_ours(path) else named, str(error).removeprefix(f"{path}: "))
+
+
+def truths(run: RunConfig) -> Findings:
+    """rpg.rewards accepts the ground truths of every file in the form that their prompts ask for.
+
+    Tries a sample. Of cost "verl" for math-verify, which takes seconds.
+    """
+    s = run.settings
+    if not is_ours(s.reward) or s.data_class or any(judge(run)):
+        return
+    for file in local_files(run):
+        if any(faults(file, s.prompt_key)):  # data_files reports them
+            continue
+        if found := try_truths(Path(file.name), s.reward_options, s.prompt_key).diagnostic(KEYS["judge"], file.name):
+            yield found
 
 
 def reward_trial(run: RunConfig) -> Findings:

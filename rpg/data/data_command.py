@@ -14,9 +14,10 @@ from rpg.data.few_shot import with_examples
 from rpg.data.published import build, problem_keys
 from rpg.data.readers import DataError, read_file, read_hub, read_text
 from rpg.data.row_model import GYM_REWARD
+from rpg.data.truths import try_truths
 from rpg.diagnostics import shown
 from rpg.registry.datasets import GYM, OF_SPELLING, PUBLISHED, WITH_SPLITS
-from rpg.rewards import is_known
+from rpg.rewards import JUDGES, is_known
 from rpg.rewards.user_function import find_reward
 
 SAFE_NAME = re.compile(r"\w[\w.-]*")
@@ -75,11 +76,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     for flag, (kinds, _, arguments) in OPTIONS.items():
         groups[kinds].add_argument(flag, **arguments)
 
-    add = actions.add_parser("check", help="say what is wrong with parquet files, by row and column").add_argument
+    parser = actions.add_parser("check", help="say what is wrong with parquet files, by row and column")
+    add = parser.add_argument
     add("files", nargs="+", type=Path, metavar="FILE")
     add("--json", action="store_true", help="print the report as JSON")
     add("--tokenizer", metavar="DIR", help="count the tokens of prompts with the tokenizer in this directory")
-    add("--reward", metavar="FILE", help="your reward function: rpg's rules on answers are off")
+    scorer = parser.add_mutually_exclusive_group()
+    scorer.add_argument(
+        "--judge", choices=JUDGES, help="tried on the answers; docs/judges.md (default: as a run's, release)"
+    )
+    scorer.add_argument("--reward", metavar="FILE", help="your reward function: rpg's rules on answers are off")
     add(
         "--max-prompt-length",
         type=at_least(1),
@@ -120,7 +126,8 @@ def _check(args: argparse.Namespace) -> int:
     if args.reward:
         find_reward(args.reward)
     length = args.max_prompt_length or MAX_PROMPT_LENGTH
-    return check_files(args.files, args.tokenizer, length, args.reward is not None, args.json)
+    judge = None if args.reward else args.judge or JUDGES[0]
+    return check_files(args.files, args.tokenizer, length, judge, args.json)
 
 
 def _kind_of(name: str | None) -> str:
@@ -172,7 +179,7 @@ def build_published(args: argparse.Namespace) -> None:
     """Write the file of a published set."""
     source, file = PUBLISHED[args.name], getattr(args, "from")
     rows = read_file(file) if file else read_hub(source.repository, source.config, source.hub_split)
-    print(*build(source, rows, args.out, args.repeat, _excluded(args)).lines(), sep="\n")
+    _print(build(source, rows, args.out, args.repeat, _excluded(args)))
 
 
 def build_own(args: argparse.Namespace) -> None:
@@ -205,13 +212,21 @@ def build_own(args: argparse.Namespace) -> None:
         few_shot=args.few_shot,
         exclude=_excluded(args),
     )
-    print(*report.lines(), sep="\n")
+    _print(report)
     source = table.data_source or table.name
     if not is_known(source):
         print(
             f"note: no rule of rpg scores data_source {shown(source)}; train with your own reward function "
             "(rpg score --reward FILE tries it), or build with --data-source MATH or gsm8k for rpg's rules"
         )
+
+
+def _print(report: Report) -> None:
+    """Print a report, with the ground truths that the usual judge does not accept."""
+    for path in report.written:
+        if fault := try_truths(path).diagnostic():
+            report.notes.append(f"{path.name}: {fault}")
+    print(*report.lines(), sep="\n")
 
 
 def _require_safe(name: str) -> None:

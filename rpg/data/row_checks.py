@@ -16,12 +16,14 @@ from rpg.data.prompts import PromptTokenizer, count_prompts
 from rpg.data.published import problem_text, question
 from rpg.data.readers import DataError, read_file
 from rpg.data.row_model import row_diagnostics, score_remedy, short
+from rpg.data.truths import Trial, try_truths
 from rpg.diagnostics import ABSENT, Diagnostic, Diagnostics, Level, fitted, shown
 from rpg.rewards import is_known
 
 MAX_PROMPT_LENGTH = 2048  # default of the launch scripts
 FITTING = "raise data.max_prompt_length, or data.filter_overlong_prompts=true leaves such rows out"
 SAME_TYPES = "write all with the same columns and types, such as with one `rpg data build` per set"
+OF_DATASETS = (ValueError, TypeError, KeyError, AttributeError, NotImplementedError, pa.ArrowException)
 NEARLY = "differ only in case or the last full stop from"
 TRUTH = "reward_model.ground_truth"
 
@@ -39,8 +41,8 @@ class Occurrences:
 class FileCheck:
     """The state of the check of one file.
 
-    own_reward: as in check_files; unscored: rows by data_source without a rule; near: the first problem of each
-    near_digest; near_repeats: problems that have that of an earlier one.
+    own_reward: as in check_file; unscored: rows by data_source without a rule; near: the first problem of each
+    near_digest; near_repeats: problems that have that of an earlier one; trial: that of the ground truths.
     """
 
     path: Path
@@ -53,6 +55,7 @@ class FileCheck:
     problems: dict[bytes, Occurrences] = field(default_factory=dict)
     near: dict[bytes, bytes] = field(default_factory=dict)
     near_repeats: int = 0
+    trial: Trial | None = None
 
     def add(self, key: str, what: str, remedy: str, row: int | None = None, level: Level = "error") -> None:
         """Record a diagnostic of a column, for one row or the whole file."""
@@ -70,18 +73,23 @@ class FileCheck:
             return f"{self.path}: {self.rows} rows"
         repeats = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
         sources = ", ".join(f"{shown(name):.40} ({count})" for name, count in self.sources.most_common(5))
+        tried = ""
+        if self.trial and self.trial.tried:
+            right = self.trial.tried - len(self.trial.wrong)
+            tried = f", judge={self.trial.judge} accepts {right} of {self.trial.tried}"
         return (
             f"{self.path}: {self.rows} rows, {len(counts)} problems, each {repeats} times; data_source {sources}; "
-            f"split {self.role}; {self.diagnostics.count('error', TRUTH)} ground truths unusable"
+            f"split {self.role}; {self.diagnostics.count('error', TRUTH)} ground truths unusable{tried}"
         )
 
 
 def check_files(
-    paths: list[Path], tokenizer: str | None, max_prompt_length: int, own_reward: bool, as_json: bool
+    paths: list[Path], tokenizer: str | None, max_prompt_length: int, judge: str | None, as_json: bool
 ) -> int:
     """Check every file and print the diagnostics; return 0 only if all files can be trained on.
 
-    own_reward: a custom reward function scores the rows, so data_source, answers and template are not checked.
+    judge: that of the run; None: a custom reward function scores the rows, so data_source, answers and template are not
+    checked.
     """
     loaded = None
     if tokenizer:
@@ -89,7 +97,10 @@ def check_files(
             loaded = PromptTokenizer(tokenizer)
         except DataError as error:
             raise DataError(f"--tokenizer: {error}") from error
-    checks = [check_file(path, own_reward) for path in paths]
+    checks = [check_file(path, own_reward=judge is None) for path in paths]
+    if judge:
+        for check in checks:
+            check_truths(check, judge)
     if loaded:
         for check in checks:
             check_lengths(check, loaded, max_prompt_length)
@@ -112,7 +123,10 @@ def check_files(
 
 
 def check_file(path: Path, own_reward: bool = False) -> FileCheck:
-    """Check one file; errors on reading it become diagnostics. own_reward: as in check_files."""
+    """Check one file; errors on reading it become diagnostics.
+
+    own_reward: a custom reward function scores the rows.
+    """
     check = FileCheck(path, own_reward)
     if path.is_dir():
         check.add("file", "is a folder", "name its parquet files")
@@ -170,6 +184,15 @@ def check_row(check: FileCheck, row: dict[str, Any]) -> None:
         level = "warning" if check.own_reward else "error"
         check.add(TRUTH, what, "keep only the correct one", check.rows, level)
     problem.count += 1
+
+
+def check_truths(check: FileCheck, judge: str) -> None:
+    """Record the ground truths that the judge does not accept."""
+    if check.diagnostics.count("error", "file"):  # not readable, or without rows
+        return
+    check.trial = try_truths(check.path, {"judge": judge})
+    if diagnostic := check.trial.diagnostic():
+        check.diagnostics.add(diagnostic)
 
 
 def check_lengths(check: FileCheck, tokenizer: PromptTokenizer, limit: int) -> None:
@@ -235,7 +258,7 @@ def check_overlap(checks: list[FileCheck]) -> None:
 def check_types(checks: list[FileCheck]) -> None:
     """Find files of one split that verl cannot concatenate: an error, or a warning if the split is unknown."""
     for role in ("train", "test", "unknown"):
-        of_split = [check for check in checks if check.role == role and check.rows]
+        of_split = [check for check in checks if check.role == role and not check.diagnostics.count("error", "file")]
         if why := misfit([pq.read_schema(check.path) for check in of_split]):
             files = ", ".join(str(check.path) for check in of_split)
             level: Level = "warning" if role == "unknown" else "error"
@@ -254,6 +277,10 @@ def misfit(schemas: Sequence[pa.Schema]) -> str:
     try:
         rows = [datasets.Dataset(pa.Table.from_pylist([{}], schema=schema)) for schema in schemas]
         datasets.concatenate_datasets(rows)
-    except (ValueError, TypeError, AttributeError, NotImplementedError, pa.ArrowException) as error:
-        return (str(error).splitlines() or [type(error).__name__])[0]
+    except OF_DATASETS as error:
+        return _first_line(error)
     return ""
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

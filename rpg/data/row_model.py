@@ -11,7 +11,7 @@ from rpg.data.template import PREFIX, is_templated, strip_prompt
 from rpg.diagnostics import ABSENT, Diagnostic, Level, did_you_mean
 from rpg.registry.datasets import OF_SPELLING, is_gym, of_source
 from rpg.rewards import release
-from rpg.rewards.extract import ANSWER_MARK, BOX, MAX_ANSWER_CHARS
+from rpg.rewards.extract import ANSWER_MARK, BOX, MAX_ANSWER_CHARS, THOUGHT
 from rpg.rewards.number import DECIMAL, plain_number
 from rpg.rewards.verified import judge_response
 
@@ -136,7 +136,7 @@ def _ground_truth(truth: Any, info: ValidationInfo) -> Any:
         raise rejection("empty", "every row needs the right answer as text; leave the row out")
     if text.lower() in NO_ANSWERS:
         raise rejection("is no answer", "give the answer, or leave the row out")
-    if ANSWER_MARK.search(text) or "\n" in text or "####" in text:
+    if ANSWER_MARK.search(text) or "\n" in text or "####" in text or THOUGHT in text:
         raise rejection("is a response", "give the bare answer")
     if len(text) > MAX_ANSWER_CHARS:
         raise rejection(f"{len(text)} characters", f"an answer over {MAX_ANSWER_CHARS} never scores; leave it out")

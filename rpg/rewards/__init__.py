@@ -60,7 +60,7 @@ def compute_score(
             f"ground_truth is {ground_truth!r} ({type(ground_truth).__name__}) in a row of {data_source!r}; "
             "it must be text. `rpg data check FILE` names the rows"
         )
-    truth = _as_text(ground_truth)
+    truth = as_text(ground_truth)
     if end := (extra_info or {}).get(ANSWER_END):
         solution_str = f"Answer: \\boxed{{{up_to(end, solution_str)}}}"
     if judge == "verified":
@@ -106,7 +106,7 @@ def utf8(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def _as_text(truth: str | float) -> str:
+def as_text(truth: str | float) -> str:
     """Return a number as a data set would write it: 27.0 is "27"."""
     if isinstance(truth, str):
         return truth

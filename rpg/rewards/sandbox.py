@@ -130,6 +130,14 @@ class Sandbox:
             if child is not None:
                 socket.send_fds(self.socket, [b"fork"], [child.fileno()])
 
+    def stop(self) -> None:
+        """End the helper and its children. The next request starts another."""
+        with self.lock:
+            if self.helper is not None:
+                self.socket.close()
+                self.helper.wait()
+        self._begin()
+
     def _start_helper(self) -> None:
         self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:

@@ -203,6 +203,7 @@ CASES: list[tuple[str, list[str], list[str]]] = [
     ("data_files", ["data.train_batch_size=80"], []),
     ("data_files", ["trainer.total_epochs=2", "trainer.total_training_steps=9"], []),
     ("prompts_fit", ["data.max_prompt_length=10"], []),
+    ("truths", ["data.val_files={toy}/letters.parquet"], [f"{KWARGS}.judge=release"]),
     ("model_directory", [f"{M}.path=/nowhere/model"], []),
     ("model_directory", [f"{M}.path={{toy}}/mine.py"], []),
     ("architecture", [f"{M}.path={{toy}}/gpt2"], []),

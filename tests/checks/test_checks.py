@@ -3,6 +3,7 @@
 import contextlib
 import re
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
@@ -17,6 +18,7 @@ from rpg.config.compose import compose
 from rpg.config.keys import RANGES
 from rpg.config.run_config import SECTIONS, RunConfig
 from rpg.data.parquet import SCHEMA as COLUMNS
+from rpg.data.parquet import Problem, make_row, write_together
 from rpg.diagnostics import ABSENT, Refused, shown
 from rpg.dotted import put
 from rpg.files import manifest
@@ -37,6 +39,7 @@ def furnished(tmp_path_factory) -> Path:
     table = pq.read_table(toy / "test.parquet")
     riddles = table.set_column(0, "data_source", pa.array(["riddles"] * len(table)))
     pq.write_table(riddles, toy / "riddles.parquet")
+    write_truths(toy / "letters.parquet", "ABCD")
     (toy / "global_step_1").mkdir()
     (toy / "resumed").mkdir()
     (toy / "resumed/latest_checkpointed_iteration.txt").write_text("5")
@@ -56,6 +59,11 @@ def furnished(tmp_path_factory) -> Path:
     shutil.copytree(toy / "model", toy / "odd")
     (toy / "odd/config.json").write_text('{"model_type": "llama", "hidden_size": "abc"}')
     return toy
+
+
+def write_truths(path: Path, truths: Sequence[str]) -> None:
+    rows = (make_row(Problem("MATH", f"Question {n}?", truth, "test")) for n, truth in enumerate(truths))
+    write_together({path: rows})
 
 
 @pytest.mark.slow
@@ -187,6 +195,21 @@ def test_columns_have_the_types_that_verl_reads(toy, column, kind, accepted):
     pq.write_table(table.set_column(table.schema.get_field_index(column), column, changed), toy / "test.parquet")
     errors = [error.message for error in data.data_files(run_of(toy))]
     assert [error.startswith(f"column {column} is ") for error in errors] == [True] * (not accepted)
+
+
+def test_truths_that_the_judge_does_not_accept(toy):
+    """Of a share a run is warned, with file, examples and the judge that accepts them."""
+    file = toy / "mixed.parquet"
+    write_truths(file, ["7", "A", "$", "x^2"])
+    (found,) = user.truths(run_of(toy, f"data.val_files={file}"))
+    assert found.level == "warning"
+    assert [part in str(found) for part in (str(file), "2 of 4", "'Answer: A'", "judge=verified accepts")] == [True] * 4
+    assert not list(user.truths(run_of(toy)))
+    path = f"reward.custom_reward_function.path={toy / 'mine.py'}"
+    (toy / "mine.py").write_text("def reward(response, answer):\n    return 1\n")
+    assert not list(user.truths(run_of(toy, path, f"~{KWARGS}.judge", f"data.val_files={file}")))
+    write_truths(file, "ABCD")
+    assert not list(user.truths(run_of(toy, "judge=verified", f"data.val_files={file}")))
 
 
 def test_a_reward_function_of_ones_own(furnished, monkeypatch):

@@ -19,6 +19,7 @@ from rpg.data.parquet import SCHEMA, Problem, make_row
 from rpg.data.row_checks import FileCheck, check_repeats, check_row
 from rpg.data.row_model import row_diagnostics
 from rpg.data.template import PREFIX, SUFFIX, format_prompt
+from rpg.data.truths import try_truths
 from tests.builders.published_files import write_dapo, write_rows
 
 Rows = list[dict[str, Any]]
@@ -71,6 +72,7 @@ CORRUPTIONS = [
     (TRUTH_AT, "x=25", TRUTH, "are integers"),
     (TRUTH_AT, "7 kg", TRUTH, "write the bare integer", "warning"),
     (TRUTH_AT, "Answer: 5", TRUTH, "bare answer"),
+    (TRUTH_AT, "<think>two</think> 5", TRUTH, "bare answer"),
     (TRUTH_AT, "1" * 201, TRUTH, "never scores"),
     (TRUTH_AT, "\\frac{1}{2", TRUTH, "correct the LaTeX"),
     (TRUTH_AT, "025", TRUTH, "write the bare integer", "warning"),
@@ -285,3 +287,37 @@ def test_files_of_one_split_are_ones_that_verl_can_concatenate(tmp_path: Path, c
     held_out = [{**row, "extra_info": {**row["extra_info"], "split": "test"}} for row in table.to_pylist()]
     pq.write_table(pa.Table.from_pylist(held_out, schema=table.schema), second)
     assert check(capsys, first, second)[0] == 0
+
+
+JUDGED = [  # truths of MATH, and the judge, level and numbers that the check says
+    (["A", "True", "3:45 pm", "[1, 2]", "1e20", "10.", "25%"], "release", "error", "7 of 7"),
+    (["A", "True", "3:45 pm", "[1, 2]", "1e20", "10.", "25%"], "verified", "", ""),
+    (["A", "7", "\\frac{1}{2}", "x^2+1"], "release", "warning", "1 of 4"),
+    (["<think>two</think> 5", "7"], "verified", "warning", "1 of 2"),
+]
+
+
+@pytest.mark.parametrize(("truths", "judge", "level", "said"), JUDGED)
+def test_truths_that_the_judge_does_not_accept(truths: list[str], judge: str, level: str, said: str, tmp_path, capsys):
+    problems = [Problem("MATH", f"What is {truth}?", truth, "train") for truth in truths]
+    path = write_rows(tmp_path / "x.parquet", [make_row(problem) for problem in problems], SCHEMA)
+    code, out = check(capsys, path, "--judge", judge)
+    lines = [line for line in out.splitlines() if f"judge={judge}: " in line]
+    assert [(level in line, said in line, repr(f"Answer: {truths[0]}") in line) for line in lines] == (
+        [(True, True, True)] if level else []
+    )
+    assert code == ("<think>" in truths[0] or level == "error")
+    assert (f"judge=verified accepts {said[:1]} of these" in out) == (judge == "release")
+    assert ("no judge accepts" in out) == ("<think>" in truths[0])
+
+
+def test_the_sample_of_truths_is_bounded_and_has_the_form_of_the_prompt(tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "x.parquet", good_rows(repeat=200), SCHEMA)
+    first, second = try_truths(path), try_truths(path)
+    assert (first.tried, first.wrong, first == second) == (500, (), True)
+    rows = good_rows()
+    for row in rows:
+        put(row, CONTENT, "What is 2 + 2? Put it within \\boxed{}.")
+    write_rows(path, rows, SCHEMA)
+    trials = [try_truths(path, {"judge": judge}) for judge in ("release", "verified")]
+    assert [len(trial.wrong) for trial in trials] == [6, 0]  # release reads "Answer:" only

@@ -181,6 +181,14 @@ def test_two_sets_of_one_rule_stay_two(tmp_path: Path, rule: str, answer: str) -
     assert main(["data", "check", *files]) == 0
 
 
+def test_a_build_says_which_answers_the_judge_does_not_accept(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    (tmp_path / "t.csv").write_text("q,a\nWhich letter?,A\nAnd which number?,7\n")
+    options = ["--question", "q", "--answer", "a", "--data-source", "MATH", "--test-rows", 0, "--out", tmp_path]
+    assert build("--from", tmp_path / "t.csv", *options) == 0
+    (note,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("note: "))
+    assert [part in note for part in ("t_train.parquet", "1 of 2", "'Answer: A'", "judge=verified")] == [True] * 4
+
+
 def test_a_rule_that_stands_in_the_name_already(tmp_path: Path) -> None:
     for source, expected in (("MATH/x", "MATH/x"), ("foo", "foo"), ("foo/MATH", "foo/MATH")):
         table = write_csv(tmp_path / "t.csv")
