@@ -16,7 +16,7 @@ from rpg.config.run_config import RunConfig
 from rpg.config.user_code import is_ours
 from rpg.data.prompts import NoTokenizer, PromptCount, PromptTokenizer, count_prompts
 from rpg.data.readers import DataError
-from rpg.data.row_checks import SAME_TYPES, check_file, check_overlap, misfit
+from rpg.data.row_checks import SAME_TYPES, check_file, check_overlap, misfit, unreadable
 from rpg.data.row_model import score_remedy
 from rpg.diagnostics import ABSENT, Diagnostic, Findings, shown
 from rpg.rewards import is_known
@@ -104,6 +104,8 @@ def faults(file: DataFile, prompt_key: str) -> Findings:
         return
     if rows == 0:
         yield file.error("no rows")
+    if fault := unreadable(file.name, schema):
+        yield file.error(*fault)
     types = dict(zip(schema.names, schema.types, strict=True))
     for column, words in _unusable(types, prompt_key):
         state = f"is {types[column]}" if column in types else "is missing"

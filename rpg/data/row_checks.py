@@ -148,6 +148,8 @@ def check_file(path: Path, own_reward: bool = False) -> FileCheck:
     for source, count in check.unscored.items():
         check.add("data_source", f"{shown(source)}, {count} rows: no rule of rpg scores it", score_remedy(source))
     check_repeats(check)
+    if fault := unreadable(path, pq.read_schema(path)):
+        check.add("file", *fault)
     return check
 
 
@@ -280,6 +282,28 @@ def misfit(schemas: Sequence[pa.Schema]) -> str:
     except OF_DATASETS as error:
         return _first_line(error)
     return ""
+
+
+def unreadable(path: str | Path, schema: pa.Schema) -> tuple[str, str] | None:
+    """Return why `datasets`, with which verl loads files, cannot read a file of this schema, and the remedy, or None.
+
+    The metadata of a file that another version of it wrote may name a feature type that this version lacks.
+    """
+    import datasets
+
+    def reason(schema: pa.Schema) -> str:
+        try:
+            datasets.Features.from_arrow_schema(schema)
+        except OF_DATASETS as error:
+            return f"verl loads it by datasets {datasets.__version__}, which cannot ({_first_line(error):.80})"
+        return ""
+
+    if not (why := reason(schema)):
+        return None
+    if reason(schema.remove_metadata()):
+        return why, "write that column as another type, or leave it out"
+    plain = f"q.write_table(q.read_table('{path}').replace_schema_metadata(), 'NEW.parquet')"
+    return why, f'write it without its metadata: python -c "import pyarrow.parquet as q; {plain}"'
 
 
 def _first_line(error: Exception) -> str:

@@ -200,6 +200,7 @@ CASES: list[tuple[str, list[str], list[str]]] = [
         ["data.train_files={toy}/train.parquet", "data.val_files={toy}/test.parquet"],
     ),
     ("data_files", ["data.val_files={toy}/riddles.parquet"], []),
+    ("data_files", ["data.val_files={toy}/sonnets.parquet"], []),
     ("data_files", ["data.train_batch_size=80"], []),
     ("data_files", ["trainer.total_epochs=2", "trainer.total_training_steps=9"], []),
     ("prompts_fit", ["data.max_prompt_length=10"], []),

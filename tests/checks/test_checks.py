@@ -39,6 +39,8 @@ def furnished(tmp_path_factory) -> Path:
     table = pq.read_table(toy / "test.parquet")
     riddles = table.set_column(0, "data_source", pa.array(["riddles"] * len(table)))
     pq.write_table(riddles, toy / "riddles.parquet")
+    features = '{"info": {"features": {"data_source": {"_type": "Sonnet"}}}}'
+    pq.write_table(table.replace_schema_metadata({"huggingface": features}), toy / "sonnets.parquet")
     write_truths(toy / "letters.parquet", "ABCD")
     (toy / "global_step_1").mkdir()
     (toy / "resumed").mkdir()

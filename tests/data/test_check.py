@@ -1,11 +1,13 @@
 """`rpg data check`: names row, column and remedy of every corruption."""
 
 import json
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import datasets
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -287,6 +289,25 @@ def test_files_of_one_split_are_ones_that_verl_can_concatenate(tmp_path: Path, c
     held_out = [{**row, "extra_info": {**row["extra_info"], "split": "test"}} for row in table.to_pylist()]
     pq.write_table(pa.Table.from_pylist(held_out, schema=table.schema), second)
     assert check(capsys, first, second)[0] == 0
+
+
+def test_a_file_is_one_that_datasets_can_load(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    """The remedy's command writes a file that passes."""
+    table = pa.Table.from_pylist(good_rows(), schema=SCHEMA)
+    metadata = {"huggingface": json.dumps({"info": {"features": {"data_source": {"_type": "Sonnet"}}}})}
+    path, new = tmp_path / "x.parquet", tmp_path / "NEW.parquet"
+    pq.write_table(table.replace_schema_metadata(metadata), path)
+    with pytest.raises(ValueError, match="Sonnet"):
+        datasets.load_dataset("parquet", data_files=str(path), cache_dir=str(tmp_path / "cache"))
+    code, out = check(capsys, path)
+    assert (code, "Sonnet" in out) == (1, True)
+    (command,) = (line.partition("python -c ")[2].strip('"') for line in out.splitlines() if "python -c" in line)
+    subprocess.run([sys.executable, "-c", command], cwd=tmp_path, check=True)
+    assert check(capsys, new)[0] == 0
+    assert pq.read_table(new).equals(table)
+    pq.write_table(table.append_column("map", pa.nulls(len(table), pa.map_(pa.string(), pa.int64()))), path)
+    code, out = check(capsys, path)
+    assert (code, "map<string" in out) == (1, True)
 
 
 JUDGED = [  # truths of MATH, and the judge, level and numbers that the check says
