@@ -1,6 +1,5 @@
 """The names that settings, losses and scripts share, without torch: a dry run reads them in milliseconds."""
 
-from collections.abc import Mapping
 from typing import Any
 
 DIVERGENCES = ("fkl", "rkl", "ufkl", "urkl")  # the paper's four, in its order
@@ -32,8 +31,13 @@ PI_OLD = ("recomputed", "behavior", "decoupled")  # choices of pi_old for rollou
 MOVING_REFERENCES = ("every_k", "kl_target")  # pi_ref is a model of its own that is renewed
 REFERENCES = ("old", "fixed", *MOVING_REFERENCES)
 
-# Entries of a model's config.json that change its logits behind the output layer; null and 1 change nothing
-LOGIT_CHANGES = ("final_logit_softcapping", "lm_head_multiplier", "logit_scale", "logits_scaling", "logits_soft_cap")
+# Entries of a model's text configuration with which transformers changes the logits behind the output layer; null and 1
+# change nothing. tests/verl_plugin/test_fused_head.py compares the list with transformers' models.
+LOGIT_CHANGES = (
+    "final_logit_softcapping", "lm_head_multiplier", "logit_scale", "logits_scaling", "logits_soft_cap",
+    "output_logit_soft_cap",
+)  # fmt: skip
+MASKS_LOGITS = ("chameleon",)  # model types that set the logits of image tokens to the lowest number
 
 # Numbers of tables and plots whose meaning depends on settings (`measures` in rpg/config/keys.py).
 ACCURACY, BEST, TRAINING_REWARD = "accuracy", "Best", "training reward"
@@ -41,6 +45,8 @@ ENTROPY, RESPONSE_LENGTH = "entropy", "response length"
 CLIPPED_TOKENS, EFFECTIVE_SAMPLE_SIZE = "clipped tokens", "effective sample size"
 
 
-def logit_changes(config: Mapping[str, Any]) -> list[str]:
-    """Return those of LOGIT_CHANGES that this config.json has."""
-    return [name for name in LOGIT_CHANGES if config.get(name) not in (None, 1)]
+def logit_changes(config: Any) -> list[str]:
+    """Return what a model of this configuration (of transformers) does to its logits behind the output layer."""
+    text = config.get_text_config()
+    changes = [name for name in LOGIT_CHANGES if getattr(text, name, None) not in (None, 1)]
+    return changes + (["the mask of image tokens"] if config.model_type in MASKS_LOGITS else [])

@@ -35,9 +35,6 @@ def model_directory(run: RunConfig) -> Findings:
         return
     if not isinstance(model_config, dict) or "model_type" not in model_config:
         yield s.error("model", "config.json has no model_type", "is this a Hugging Face model directory?")
-    elif s.fused and (changes := logit_changes(model_config)):
-        message = f"with {s.shown('model')}: verl's kernel leaves out {', '.join(changes)} of its config.json"
-        yield s.error("fused", f"{message}, and would train on other log-probs", "set it to false")
     if not any(directory.glob("tokenizer*")) and s.tokenizer is None:
         yield s.error("model", "no tokenizer files", f"save the tokenizer there, or set {KEYS['tokenizer']}")
     weights = [*directory.glob("*.safetensors"), *directory.glob("pytorch_model*.bin")]
@@ -55,7 +52,8 @@ def model_directory(run: RunConfig) -> Findings:
 
 
 def architecture(run: RunConfig) -> Findings:
-    """transformers knows the model's architecture, and its configuration has the heads that verl reads of every model.
+    """transformers knows the model's architecture, its configuration has the heads that verl reads of every model, and
+    verl's fused kernel computes its logits.
 
     Skips a hub name that is not here.
     """
@@ -66,14 +64,18 @@ def architecture(run: RunConfig) -> Findings:
     if not isinstance(directory, Path):
         return
     try:
-        config = AutoConfig.from_pretrained(directory, trust_remote_code=bool(s.trust_remote_code)).get_text_config()
+        config = AutoConfig.from_pretrained(directory, trust_remote_code=bool(s.trust_remote_code))
+        text_config = config.get_text_config()
     except (ValueError, ImportError, StrictDataclassError) as error:
         yield s.error("model", f"transformers does not read its config.json: {' '.join(str(error).split())}")
         return
     for name in ("num_attention_heads", "num_key_value_heads"):
-        if not hasattr(config, name):
-            message = f"{config.model_type} has no {name}, which verl's FSDP engine needs"
+        if not hasattr(text_config, name):
+            message = f"{text_config.model_type} has no {name}, which verl's FSDP engine needs"
             yield s.error("model", message, "use another architecture, such as Llama, Qwen or Phi")
+    if s.fused and (changes := logit_changes(config)):
+        message = f"with {s.shown('model')}: verl's kernel leaves out {', '.join(changes)} of its configuration"
+        yield s.error("fused", f"{message}, and would train on other log-probs", "set it to false")
 
 
 def _model_here(run: RunConfig) -> Path | Diagnostic | None:

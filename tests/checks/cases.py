@@ -210,6 +210,7 @@ CASES: list[tuple[str, list[str], list[str]]] = [
     ("architecture", [f"{M}.path={{toy}}/gpt2"], []),
     ("architecture", [f"{M}.path={{toy}}/unknown"], []),
     ("architecture", [f"{M}.path={{toy}}/odd"], []),
+    ("architecture", [f"{M}.path={{toy}}/scaled", f"{M}.use_fused_kernels=true"], []),
     ("registered", [f"{L}=gsp"], []),
     ("registered", ["algorithm.adv_estimator=grpp"], []),
     ("registered", [f"{OVERLONG}.enable=false", "reward.reward_manager.name=dap"], []),

@@ -59,6 +59,9 @@ def furnished(tmp_path_factory) -> Path:
         shutil.copytree(toy / "model", toy / name)
         (toy / name / "config.json").write_text(f'{{"model_type": "{name}"}}')
     shutil.copytree(toy / "model", toy / "odd")
+    shutil.copytree(toy / "model", toy / "scaled")
+    nested = '{"model_type": "granite4_vision", "text_config": {"model_type": "granite", "logits_scaling": 8.0}}'
+    (toy / "scaled/config.json").write_text(nested)
     (toy / "odd/config.json").write_text('{"model_type": "llama", "hidden_size": "abc"}')
     return toy
 

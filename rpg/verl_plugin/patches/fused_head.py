@@ -30,7 +30,7 @@ def install() -> None:
 def refuse(model: Any) -> None:
     """Raise ValueError for a model whose logits are more than its output layer's weight times the hidden states."""
     head = model.get_output_embeddings()
-    changes = logit_changes(model.config.to_dict())
+    changes = logit_changes(model.config)
     changes += ["the adapter of lm_head"] if hasattr(head, "lora_A") else []
     changes += ["the bias of lm_head"] if getattr(head, "bias", None) is not None else []
     if changes:
