@@ -3,6 +3,7 @@
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 from rpg.checks.data import elsewhere
 from rpg.config.keys import KEYS
@@ -10,9 +11,11 @@ from rpg.config.run_config import RunConfig
 from rpg.diagnostics import Diagnostic, Findings
 from rpg.names import logit_changes
 
+ADAPTER = "adapter_config.json"
+
 
 def model_directory(run: RunConfig) -> Findings:
-    """A local model is complete: config.json, tokenizer, weights that can be opened.
+    """A local model can be trained and is complete: config.json, no quantised weights, tokenizer, weights that open.
 
     Skips a hub name, unless the hub is switched off: then its files in the hub's cache are looked at.
     """
@@ -25,6 +28,9 @@ def model_directory(run: RunConfig) -> Findings:
     if isinstance(directory, Diagnostic):
         yield directory
         return
+    if (directory / ADAPTER).is_file() and not (directory / "config.json").is_file():
+        yield _adapter_alone(run, directory / ADAPTER)
+        return
     try:
         model_config = json.loads((directory / "config.json").read_bytes())
         kind = ".safetensors" if any(directory.glob("*.safetensors")) else ""  # which are loaded if there are both
@@ -35,6 +41,9 @@ def model_directory(run: RunConfig) -> Findings:
         return
     if not isinstance(model_config, dict) or "model_type" not in model_config:
         yield s.error("model", "config.json has no model_type", "is this a Hugging Face model directory?")
+    elif quantised := _quantised(model_config):
+        message = f"its weights are quantised (quantization_config of config.json: {quantised}) and cannot be trained"
+        yield s.error("model", message, "use the model with weights in bfloat16 from which it was made")
     if not any(directory.glob("tokenizer*")) and s.tokenizer is None:
         yield s.error("model", "no tokenizer files", f"save the tokenizer there, or set {KEYS['tokenizer']}")
     weights = [*directory.glob("*.safetensors"), *directory.glob("pytorch_model*.bin")]
@@ -49,6 +58,26 @@ def model_directory(run: RunConfig) -> Findings:
                 pass
         except (SafetensorError, OSError) as error:
             yield s.error("model", f"{file.name}: is incomplete or damaged ({error})", again)
+
+
+def _adapter_alone(run: RunConfig, file: Path) -> Diagnostic:
+    """Return the error of a directory with a LoRA adapter and no model. file: its adapter_config.json."""
+    try:
+        adapter = dict(json.loads(file.read_bytes()))
+    except (OSError, ValueError, TypeError, RecursionError):
+        adapter = {}
+    base, rank = adapter.get("base_model_name_or_path") or "its base model", adapter.get("r") or "its rank"
+    continued = f"set {KEYS['lora_path']} to this directory and {KEYS['lora_rank']} to {rank}"
+    remedy = f"set MODEL_PATH to {base}; to go on with the adapter {continued}, or merge it into the model (peft)"
+    return run.settings.error("model", "is a LoRA adapter without its model", remedy)
+
+
+def _quantised(model_config: dict[str, Any]) -> str | None:
+    """Return the method with which the model's or its text model's weights are quantised, or None."""
+    for config in (model_config, model_config.get("text_config")):
+        if isinstance(config, dict) and (quantised := config.get("quantization_config")):
+            return str((isinstance(quantised, dict) and quantised.get("quant_method")) or quantised)
+    return None
 
 
 def architecture(run: RunConfig) -> Findings:

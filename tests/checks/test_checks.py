@@ -283,6 +283,8 @@ def with_model(run: RunConfig, path: Path | str) -> RunConfig:
         ("model.safetensors.index.json", b'{"weight_map": 3}', "index of the weights cannot be read"),
         ("config.json", b"[" * 100_000, "config.json or the index"),
         ("config.json", b'{"model_type": "granite", "logits_scaling": 8.0}', "leaves out logits_scaling"),
+        ("config.json", b'{"model_type": "llama", "quantization_config": {"quant_method": "gptq"}}', "gptq"),
+        ("config.json", b'{"model_type": "llama", "text_config": {"quantization_config": {"bits": 4}}}', "quantised"),
     ],
 )
 def test_a_model_directory_that_is_not_whole(toy, toy_config, name, content, said):
@@ -292,6 +294,14 @@ def test_a_model_directory_that_is_not_whole(toy, toy_config, name, content, sai
     text = refusal(run)
     assert said in text
     assert f"actor_rollout_ref.model.path={toy / 'model'}" in text.replace("'", "")
+
+
+def test_an_adapter_alone_is_told_with_its_model_and_rank(toy, toy_config):
+    (toy / "model/config.json").unlink()
+    (toy / "model/adapter_config.json").write_text('{"base_model_name_or_path": "maker/base", "r": 12}')
+    [error] = model.model_directory(with_model(toy_config, toy / "model"))
+    for part in ("maker/base", "lora_adapter_path", "lora_rank to 12"):
+        assert part in error.remedy
 
 
 def test_weights_that_are_not_used_or_not_there(toy, toy_config):
