@@ -6,7 +6,7 @@ import sys
 from importlib import metadata
 
 from rpg.config.keys import KEYS
-from rpg.config.run_config import RunConfig
+from rpg.config.run_config import RunConfig, logs_to
 from rpg.diagnostics import Findings
 from rpg.verl_plugin.schedule_free import INSTALL, PACKAGE, asked_for
 
@@ -17,6 +17,11 @@ WITHOUT = "add attention=sdpa, which does not need flash-attn (docs/gpu.md)"
 # imported by verl's trainer, which requires them only in its extra `verl-core`
 VERL_CORE = ("cachetools", "fastapi", "msgspec", "transfer_queue", "uvicorn", "zmq")
 ENGINES = ("vllm", "sglang")
+# of trainer.logger, the module that verl's Tracking imports; console and file need none
+LOGGERS = {
+    "wandb": "wandb", "tensorboard": "tensorboard", "mlflow": "mlflow", "swanlab": "swanlab", "clearml": "clearml",
+    "trackio": "trackio", "vemlp_wandb": "volcengine_ml_platform", "rl_insight": "rl_insight",
+}  # fmt: skip
 
 
 def cpu_torch(run: RunConfig) -> bool:
@@ -56,6 +61,20 @@ def gpu_builds(run: RunConfig) -> Findings:
     if packages:
         message = f"CPU builds in {sys.prefix}: {' and '.join(packages)}"
         yield s.error("device", message, f"{ENVIRONMENT}, or use profile=cpu in this one")
+
+
+def logger_packages(run: RunConfig) -> Findings:
+    """The packages of trainer.logger are installed.
+
+    verl imports them after the start. Skipped on a cluster.
+    """
+    s = run.settings
+    if run.cluster:
+        return
+    for name in (name for name in LOGGERS if logs_to(s.loggers, name)):
+        if importlib.util.find_spec(LOGGERS[name]) is None:
+            message = f"{name} needs the package {LOGGERS[name]}, which {sys.prefix} does not have"
+            yield s.error("loggers", message, f"install it, or leave {name} out")
 
 
 def _import_error(module: str) -> str | None:

@@ -67,6 +67,7 @@ CHECKS: dict[tuple[Cost, Subject], tuple[Check, ...]] = {
         packages.flash_attention,
         packages.cross_entropy,
         packages.schedule_free_package,
+        packages.logger_packages,
         machine.gpu_driver,
         machine.build_tools,
         machine.devices,

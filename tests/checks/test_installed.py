@@ -1,14 +1,16 @@
 """Wrong builds of torch, vLLM and flash-attn are reported before anything starts."""
 
+import importlib.util
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import torch
 
 from rpg.checks.machine import devices
-from rpg.checks.packages import cross_entropy, flash_attention, gpu_builds
-from rpg.config.keys import KEYS
+from rpg.checks.packages import LOGGERS, cross_entropy, flash_attention, gpu_builds, logger_packages
+from rpg.config.keys import KEYS, Logger
 from tests.builders.toy_run import run_of
 
 GPU = ["trainer.device=cuda", "ray_kwargs.ray_init.num_gpus=null"]
@@ -64,3 +66,14 @@ def test_a_flash_attn_that_does_not_import(toy, tmp_path, monkeypatch):
     assert said in diagnostic.message
     assert not list(cross_entropy(run_of(toy, *GPU, f"{KEYS['fused']}=true")))
     assert not list(cross_entropy(run_of(toy)))  # profile=cpu, whose vocabulary is small
+
+
+@pytest.mark.parametrize("name", sorted(set(get_args(Logger)) - {"console", "file"}))
+def test_the_package_of_a_logger(toy, monkeypatch, name):
+    run = run_of(toy, f"trainer.logger=[console,{name},file]")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda module: None if module == LOGGERS[name] else object())
+    [error] = logger_packages(run)
+    assert (error.level, error.key) == ("error", "trainer.logger")
+    assert LOGGERS[name] in error.message
+    monkeypatch.setattr(importlib.util, "find_spec", lambda module: object())
+    assert not list(logger_packages(run))
