@@ -162,6 +162,9 @@ def resumption(run: RunConfig) -> Findings:
 def saving(run: RunConfig) -> Findings:
     """Checkpoints have weights, optimizer and schedule; they are saved neither asynchronously nor to HDFS."""
     s = run.settings
+    if s.save_freq < 1 and not s.val_only:
+        message = "saves no checkpoint: nothing of the run can be resumed, evaluated (rpg eval) or exported"
+        yield s.finding("save_freq", message, "set it to a number of steps", "warning")
     for name in ("save_contents", "load_contents"):
         contents = getattr(s, name)
         if isinstance(contents, list) and "model" not in contents:

@@ -206,6 +206,8 @@ def compose_config(overrides: list[str]) -> DictConfig:
         group, is_null = parsed_override.key_or_group, parsed_override.value() is None
         if is_null and not parsed_override.is_delete() and (CONFIG_DIR / group).is_dir():
             raise BadSetting(f"{text}: Hydra takes no null for a group; leave {group}= out")
+        if not isinstance(parsed_override.value(), str | list) and (entries := entries_of(group)):
+            raise no_entry(text, parsed_override, entries)  # Hydra's message about a number names no group
         fsdp = FSDP_GROUPS.get(group)
         if fsdp and parsed_override.value() != fsdp:
             message = f"must be {fsdp}: our worker and reference are written for FSDP"
@@ -217,11 +219,9 @@ def compose_config(overrides: list[str]) -> DictConfig:
         except ConfigCompositionException as error:
             known = known_keys(hydra.compose("rpg_trainer", overrides=[search]))
             for text, parsed_override in zip(overrides, parsed, strict=True):
-                entries = [file.stem for file in (CONFIG_DIR / parsed_override.key_or_group).glob("*.yaml")]
+                entries = entries_of(parsed_override.key_or_group)
                 if entries and parsed_override.value() not in entries:
-                    near = did_you_mean(str(parsed_override.value()), entries)
-                    there = f"There are {', '.join(sorted(entries))}"
-                    raise BadSetting(f"{text}: no such entry; {near and f'{near} '}{there}") from error
+                    raise no_entry(text, parsed_override, entries) from error
                 if not parsed_override.is_add() and parsed_override.key_or_group not in known:
                     key = parsed_override.key_or_group
                     near = f"did you mean {KEYS[KNOWN_AS[key]]}?" if key in KNOWN_AS else did_you_mean(key, known)
@@ -230,6 +230,17 @@ def compose_config(overrides: list[str]) -> DictConfig:
             raise _bad_configuration(error) from error
         except (HydraException, OmegaConfBaseException, ValueError, TypeError, AttributeError, AssertionError) as error:
             raise _bad_configuration(error) from error
+
+
+def entries_of(group: str) -> list[str]:
+    """Return the values that a group of the recipe takes; none for another key."""
+    return sorted(file.stem for file in (CONFIG_DIR / group).glob("*.yaml"))
+
+
+def no_entry(text: str, parsed_override: Override, entries: list[str]) -> BadSetting:
+    """Return the error of an override that chooses none of a group's entries."""
+    near = did_you_mean(str(parsed_override.value()), entries)
+    return BadSetting(f"{text}: no such entry; {near and f'{near} '}There are {', '.join(entries)}")
 
 
 def parse(text: str) -> Override:

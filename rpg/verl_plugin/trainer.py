@@ -217,11 +217,16 @@ class RPGTrainer(PPOTrainer):
             batch, limit = self.config.data.train_batch_size, self.config.rpg.left_out_limit
             report = (
                 f"step {self.global_steps}: {len(self._failed)} groups failed (rollout or reward) and are sampled "
-                f"again; reasons are in {self.config.trainer.default_local_dir}/{LEFT_OUT}, or the log"
+                f"again; {self._reasons()}"
             )
             if len(self._failed) > limit * batch:
                 raise RuntimeError(f"{report}. That is more than rpg.left_out_limit={limit} of {batch}")
             print(f"warning: {report}")
+
+    def _reasons(self) -> str:
+        """Say where the reasons of missing responses are: LEFT_OUT has only those without a reward."""
+        file = Path(self.config.trainer.default_local_dir) / LEFT_OUT
+        return f"reasons are in {file}, or the log" if file.is_file() else "reasons are in the log"
 
     def _compute_metrics(self, batch: Any, metrics: dict, *args: Any, **kwargs: Any) -> None:
         """As in verl, with the means of the reward's parts, and with the mean reward before filter_groups drops groups.
@@ -251,11 +256,11 @@ class RPGTrainer(PPOTrainer):
         expected = prompts * (rollout.val_kwargs.n if partition == "val" else rollout.n)
         left_out = expected - groups.total()
         if left_out:
-            file, limit = f"{self.config.trainer.default_local_dir}/{LEFT_OUT}", self.config.rpg.left_out_limit
+            limit = self.config.rpg.left_out_limit
             report = f"step {self.global_steps}: {left_out} of {expected} responses of {partition} were left out"
             if left_out > limit * expected:
-                raise RuntimeError(f"{report}, more than rpg.left_out_limit={limit} of them; reasons are in {file}")
-            print(f"warning: {report}; reasons are in {file}")
+                raise RuntimeError(f"{report}, more than rpg.left_out_limit={limit} of them; {self._reasons()}")
+            print(f"warning: {report}; {self._reasons()}")
         ones = sum(size == 1 for size in groups.values())
         counts = {LEFT_OUT_OF_TRAINING: left_out, "training/groups_of_one": ones}
         if partition == "train":

@@ -54,6 +54,13 @@ def test_a_group_that_is_null(capsys):
     assert "leave attention= out" in refused("attention=null", capsys)
 
 
+@pytest.mark.parametrize(
+    ("override", "entry"), [("clip=0.3", "0.2_0.28"), ("context=8", "8k"), ("method=true", "rpg_rf")]
+)
+def test_a_group_that_is_no_text(override, entry, capsys):
+    assert entry in refused(override, capsys)
+
+
 def test_a_word_without_a_value(capsys):
     assert refused("progress", capsys).endswith("write KEY=VALUE")
 

@@ -12,7 +12,7 @@ import torch
 from omegaconf import OmegaConf
 from tensordict import NonTensorStack, TensorDict
 
-from rpg.files.atomic import STATUS
+from rpg.files.atomic import LEFT_OUT, STATUS, append_record
 from tests.builders.toy_run import composed
 
 pytestmark = pytest.mark.slow  # importing verl's trainer takes ten seconds
@@ -233,6 +233,15 @@ def test_what_is_missing_is_counted(build):
     for keys, partition in ((whole[:3], "train"), ([], "val")):
         with pytest.raises(RuntimeError, match="left_out_limit"):
             trainer.count(keys, partition, 4)
+
+
+def test_the_file_of_reasons_is_named_if_it_was_written(build, tmp_path, capsys):
+    trainer, one_lacks = build(), [f"{prompt}_{session}_0" for prompt in "abcd" for session in range(3)][1:]
+    trainer.count(one_lacks, "train", 4)  # its rollout failed, not its reward
+    assert LEFT_OUT not in capsys.readouterr().out
+    append_record(tmp_path / LEFT_OUT, {})
+    trainer.count(one_lacks, "train", 4)
+    assert str(tmp_path / LEFT_OUT) in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("loss", "scope", "mode", "put"), [
