@@ -1,10 +1,11 @@
 """Checks of loss, advantages, KL and reference, whose faults would silently train something else."""
 
-from rpg.config.keys import KEYS, ROWS
+from rpg.config.keys import KEYS, ROWS, SEPARATE
 from rpg.config.run_config import RunConfig
 from rpg.diagnostics import Findings, did_you_mean
 from rpg.names import ADVANTAGES, CLIP_SCOPES, DIVERGENCES, KL_SCOPES, LOSSES, MOVING_REFERENCES, RHO_BOUND
 from rpg.registry.methods import BOUNDS
+from rpg.verl_plugin.schedule_free import asked_for
 
 BY_RESPONSE = ("sapo",)  # a loss of verl that ignores loss_agg_mode: it averages over responses
 BY_MICRO_BATCH = {  # losses of verl that depend on how a mini-batch is split into micro-batches
@@ -14,6 +15,7 @@ BY_MICRO_BATCH = {  # losses of verl that depend on how a mini-batch is split in
 }
 WITHOUT_BOUNDS = ("sapo", "gpg", "kl_cov", "dro")  # losses of verl that read neither clip_low nor clip_high
 WITH_C = ("vanilla", "dppo_tv", "dppo_kl", "bypass_mode")  # that read clip_c
+WITH_GROUPS = ("rpg", "grpo", "rloo", "opo", "gpg")  # estimators whose baseline is 0 in a group of one
 USUAL_BETA = 1e-4  # rpg_trainer.yaml's default; methods with another coefficient do not change it
 
 
@@ -111,6 +113,32 @@ def scope_of_the_kl(run: RunConfig) -> Findings:
     if s.kl_scope not in (KL_SCOPES[0], used):
         reason = "choose an rpg method" if used is None else f"set it by {KEYS['kl_scope']} alone"
         yield s.error("kl_scope", f"reaches no loss: {s.shown('loss')} takes {used or 'none'}", reason)
+
+
+def one_update_a_batch(run: RunConfig) -> Findings:
+    """An RPG loss with pi_ref = pi_old has several updates a batch (a warning).
+
+    In the first of them pi_theta is pi_old: w is 1, no clip acts, and the gradient of each of the four KLs is 0 on
+    average. Schedule-free takes it at another point; a behaviour policy is another engine's.
+    """
+    s = run.settings
+    updates = s.ppo_epochs * s.batch // s.mini_batch
+    moved = s.schedule == SEPARATE or s.bypass or asked_for(s.optimizer_package)
+    if s.loss in LOSSES and s.reference == "old" and s.kl_coef != 0 and updates == 1 and not (moved or s.val_only):
+        message = (
+            f"is {KEYS['batch']}, with {s.shown('ppo_epochs')} and {s.shown('reference')}: in a batch's one update "
+            f"w is 1, neither clip nor {KEYS['beta']} has an effect, and {s.loss} is REINFORCE"
+        )
+        remedy = f"lower it to {max(s.batch // 4, 1)} for four updates, or use reference=fixed"
+        yield s.finding("mini_batch", message, remedy, "warning")
+
+
+def groups_of_one(run: RunConfig) -> Findings:
+    """An estimator with a baseline of the group has groups of two responses or more (a warning)."""
+    s = run.settings
+    if s.n == 1 and s.estimator in WITH_GROUPS and not s.val_only:
+        message = f"with {s.shown('estimator')}: a group of one has no baseline, and the advantage is the reward"
+        yield s.finding("n", message, f"use 2 or more, or {KEYS['estimator']}=rpg_batchmean", "warning")
 
 
 def reference(run: RunConfig) -> Findings:

@@ -42,6 +42,8 @@ CHECKS: dict[tuple[Cost, Subject], tuple[Check, ...]] = {
         loss.kl_counted_once,
         loss.beta_reaches_the_loss,
         loss.scope_of_the_kl,
+        loss.one_update_a_batch,
+        loss.groups_of_one,
         loss.reference,
         loss.loss_sees_the_reference,
         loss.bounds_of_the_loss,

@@ -77,7 +77,8 @@ def policy_loss(
     spec = spec_from_actor_config(name, config)
     own_reference = micro_batch is not None and micro_batch.ref_log_prob is not None
     kl_loss_coef = config.get("kl_loss_coef", 0.0) if config.get("use_kl_loss", False) else 0.0
-    tell(name, spec, own_reference, config.policy_loss.get("kl_coef") is None, kl_loss_coef)
+    may_be_one = micro_batch is None and config.get("ppo_epochs", 1) == 1
+    tell(name, spec, own_reference, config.policy_loss.get("kl_coef") is None, kl_loss_coef, may_be_one)
     compute = compiled(log_prob.device) if config.get("use_torch_compile") else token_loss_summary
     losses, on_device = compute(
         spec,
@@ -106,11 +107,14 @@ def policy_loss(
 
 
 @functools.cache  # once a process
-def tell(name: str, spec: LossSpec, own_reference: bool, by_default: bool, kl_loss_coef: float) -> None:
+def tell(
+    name: str, spec: LossSpec, own_reference: bool, by_default: bool, kl_loss_coef: float, may_be_one: bool
+) -> None:
     """Print, on rank 0, the loss and the numbers that it uses, and a warning if verl adds a KL to the loss's own.
 
     own_reference: whether pi_ref is a model of its own. by_default: whether the config lacks the numbers of OWN.
-    kl_loss_coef: coefficient of verl's `use_kl_loss`, 0 without it.
+    kl_loss_coef: coefficient of verl's `use_kl_loss`, 0 without it. may_be_one: whether plain verl, whose workers do
+    not know the batch size, may update once a batch.
     """
     if torch.distributed.is_initialized() and torch.distributed.get_rank() != 0:
         return
@@ -122,6 +126,11 @@ def tell(name: str, spec: LossSpec, own_reference: bool, by_default: bool, kl_lo
         line += (
             "; beta is the default: set actor_rollout_ref.actor.policy_loss._target_="
             "rpg.verl_plugin.config.RPGPolicyLossConfig and +actor_rollout_ref.actor.policy_loss.kl_coef"
+        )
+    if may_be_one:
+        line += (
+            "; if actor_rollout_ref.actor.ppo_mini_batch_size is data.train_batch_size, w is 1, and neither clip nor "
+            "beta has an effect: lower it"
         )
     print(line, file=sys.stderr, flush=True)
     if kl_loss_coef:

@@ -25,6 +25,7 @@ TRUNCATED = "rpg.truncated_sampling=true"
 LOG_PROBS = f"{R}.calculate_log_probs=true"
 RESPONSES = ["method=rpg", "reference=fixed", "schedule=async", "pi_old=decoupled", "rpg.kl_scope=response"]
 SEPARATE = ["schedule=separate", "pi_old=decoupled"]
+ONE_UPDATE = ["data.train_batch_size=16", f"{A}.ppo_mini_batch_size=16"]
 CASES: list[tuple[str, list[str], list[str]]] = [
     ("mini_batches", [f"{A}.ppo_mini_batch_size=24"], []),
     ("mini_batches", ["data.gen_batch_size=7"], []),
@@ -245,6 +246,18 @@ WARNED: list[tuple[str, list[str], str | None]] = [
     ("aggregation_of_the_loss", ["method=rpg"], None),
     ("aggregation_of_the_loss", ["method=rpg", f"{AGGREGATION}=seq-mean-token-sum-norm"], f"{A}.loss_scale_factor="),
     ("saving", [f"{A}.checkpoint.save_contents=[model,extra]"], "lacks optimizer or extra"),
+    ("one_update_a_batch", ["method=rpg", *ONE_UPDATE], f"{A}.ppo_mini_batch_size=16: is data.train_batch_size"),
+    ("one_update_a_batch", ["schedule=async", "pi_old=recomputed", *ONE_UPDATE], "w is 1"),
+    ("one_update_a_batch", ["method=rpg"], None),
+    ("one_update_a_batch", ["method=grpo", *ONE_UPDATE], None),
+    ("one_update_a_batch", ["method=rpg", f"{A}.ppo_epochs=2", *ONE_UPDATE], None),
+    ("one_update_a_batch", ["reference=fixed", *ONE_UPDATE], None),
+    ("one_update_a_batch", ["pi_old=behavior", *ONE_UPDATE], None),
+    ("one_update_a_batch", ["optim=schedulefree", *ONE_UPDATE], None),
+    ("groups_of_one", ["method=rpg", f"{R}.n=1"], f"{R}.n=1: with algorithm.adv_estimator=rpg"),
+    ("groups_of_one", ["method=grpo", f"{R}.n=1"], f"{R}.n=1: with algorithm.adv_estimator=grpo"),
+    ("groups_of_one", ["method=rpg", f"{R}.n=1", "algorithm.adv_estimator=rpg_batchmean"], None),
+    ("groups_of_one", ["method=rfpp", f"{R}.n=1"], None),
     ("saving", ["trainer.save_freq=-1"], "trainer.save_freq=-1: saves no checkpoint"),
     ("saving", ["trainer.save_freq=0"], "trainer.save_freq=0: saves no checkpoint"),
     ("saving", ["trainer.save_freq=-1", "trainer.val_only=true"], None),

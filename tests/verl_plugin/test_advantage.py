@@ -8,6 +8,7 @@ from verl import DataProto
 from verl.trainer.ppo import core_algos
 from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
 
+from rpg.checks.loss import WITH_GROUPS
 from rpg.verl_plugin import advantage, register
 
 torch.set_num_threads(1)
@@ -52,3 +53,14 @@ def test_equals_verls_grpo_without_std_on_random_groups():
     theirs, _ = core_algos.compute_grpo_outcome_advantage(rewards, mask, uid, norm_adv_by_std_in_grpo=False)
     # verl sums in float32, ours in float64
     torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", WITH_GROUPS)
+def test_in_groups_of_one_the_advantage_is_the_reward(name, capsys):
+    """gpg multiplies it by one number for all responses."""
+    rewards = torch.tensor([[0.0, 1.0], [0.0, 3.0], [0.0, -2.0]])
+    uid = np.array(["a", "b", "c"], dtype=object)
+    advantage.tell_of_groups_of_one.cache_clear()
+    found, _ = core_algos.ADV_ESTIMATOR_REGISTRY[name](rewards.clone(), torch.ones(3, 2), index=uid, config=None)
+    assert torch.allclose(found[:, -1] / found[0, -1], rewards[:, -1])
+    assert ("rollout.n=1" in capsys.readouterr().err) == (name == "rpg")

@@ -204,3 +204,10 @@ def test_the_numbers_in_effect_and_a_kl_that_counts_twice_are_told_once(config, 
     assert told.count(f"rpg: loss rpg_urkl, beta {beta:g}, clip [0.8, 1.28], c 2, pi_ref = pi_old") == 1
     assert ("beta is the default" in told, "WARNING" in told) == (said == "default", said == "twice")
     assert told.count("\n") == 1 + (said == "twice")
+    assert "ppo_mini_batch_size" in told
+
+
+def test_one_update_a_batch_is_not_told_of_where_it_cannot_be(capsys):
+    adapter.tell.cache_clear()
+    call("rpg_urkl", batch(), actor_config(kl_coef=0.01, ppo_epochs=2))
+    assert "ppo_mini_batch_size" not in capsys.readouterr().err
