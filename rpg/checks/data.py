@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rpg.config.keys import KEYS
+from rpg.config.keys import KEYS, ROLLOUT
 from rpg.config.run_config import RunConfig
 from rpg.config.user_code import is_ours
 from rpg.data.prompts import NoTokenizer, PromptCount, PromptTokenizer, count_prompts
@@ -29,6 +29,7 @@ BUILD = (
     "check the path, or build it: bash scripts/prepare_data.sh (7b, 4b), `rpg data build gsm8k` (1gpu), "
     "`rpg demo --prepare-only` (cpu; --model toy)"
 )
+DEFAULT_LOOP = f"{ROLLOUT}.agent.default_agent_loop"
 TRAIN, VAL, FILTERED = KEYS["train_files"], KEYS["val_files"], KEYS["filters_prompts"]
 
 
@@ -176,6 +177,11 @@ def prompts_fit(run: RunConfig) -> Findings:
         unknown = isinstance(error, NoTokenizer) and not Path(path).is_dir()
         yield Diagnostic(KEYS["model"], path, message, remedy, "skip" if unknown else "error")
         return
+    for name, near in tokenizer.unread_arguments().items():
+        # without a near name it may be another model's, such as Qwen3's enable_thinking
+        message, level = f"the chat template of {path} does not read it", "error" if near else "warning"
+        key = f"{KEYS['template_kwargs']}.{name}"
+        yield Diagnostic(key, run.get(key), message, near or "remove it", level)
     if isinstance(s.prompt_cut, int) and s.prompt_cut < limit:
         message = f"is below {s.shown('prompt')}: verl would cut longer prompts to it"
         yield s.error("prompt_cut", message, "remove the override")
@@ -186,6 +192,40 @@ def prompts_fit(run: RunConfig) -> Findings:
             remedy = f"change the row or leave it out; a template that takes it is set by {KEYS['chat_template']}"
             yield file.error(f"{count.first_unusable}{more}", remedy)
     yield from _too_long(run, counts)
+
+
+def agent_loops(run: RunConfig) -> Findings:
+    """verl knows the agent loop of every row: its column agent_name, or rollout.agent.default_agent_loop without it.
+
+    verl would fail at each response. Skipped for a data set class of the user's.
+    """
+    from omegaconf import OmegaConf
+    from verl.experimental.agent_loop.agent_loop import _agent_loop_registry
+    from verl.utils.import_utils import resolve_config_path
+    from yaml import YAMLError
+
+    s = run.settings
+    if s.data_class:
+        return
+    known = {*_agent_loop_registry}
+    if s.agent_loops:
+        try:
+            loops: Any = OmegaConf.to_container(OmegaConf.load(resolve_config_path(s.agent_loops)))
+            known |= {loop["name"] for loop in loops}
+        except (OSError, ValueError, LookupError, TypeError, YAMLError) as error:
+            yield s.error("agent_loops", f"cannot be read ({error})", "see verl's page on agent loops")
+            return
+    listed = f"verl has {', '.join(sorted(known))}; add others by {KEYS['agent_loops']}"
+    without = False
+    for file in (file for file in _local_files(run) if not any(_faults(file, s.prompt_key))):
+        if "agent_name" not in file.footer[0].names:
+            without = True
+            continue
+        names = pq.read_table(file.name, columns=["agent_name"])["agent_name"].unique().to_pylist()
+        if unknown := [name for name in names if name not in known]:
+            yield file.error(f"agent_name {', '.join(map(shown, unknown))} is no agent loop", listed)
+    if without and run.get(DEFAULT_LOOP) not in known:
+        yield Diagnostic(DEFAULT_LOOP, run.get(DEFAULT_LOOP), "is no agent loop", listed)
 
 
 def _too_long(run: RunConfig, counts: list[tuple[DataFile, PromptCount]]) -> Findings:

@@ -1,13 +1,17 @@
 """Prompts as verl tokenizes them: the tokenizer, chat template and template arguments of a run."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from inspect import signature
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from rpg.data.readers import DataError
+from rpg.diagnostics import did_you_mean
 
+GENERATION_TAG = re.compile(r"\{%-?\s*(end)?generation\s*-?%\}")  # of transformers, unknown to jinja2
 BATCH = 1024  # prompts tokenized at once
 OF_THE_CALL = ("tokenize", "return_dict", "return_tensors")  # template arguments that verl takes out
 
@@ -76,6 +80,23 @@ class PromptTokenizer:
         except Exception as error:  # a template is a program: it may raise anything
             reason = (str(error).splitlines() or [type(error).__name__])[0]
             raise DataError(f"the chat template refuses the prompt ({reason})") from error
+
+    def unread_arguments(self) -> dict[str, str]:
+        """Return the template arguments that neither transformers nor the chat template reads, and the nearest name.
+
+        The nearest is "" if there is none. None is unread if the template cannot be parsed: `render` then says so.
+        """
+        from jinja2 import TemplateSyntaxError
+        from jinja2.meta import find_undeclared_variables
+        from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+        template = GENERATION_TAG.sub("", self._tokenizer.get_chat_template())
+        try:
+            parsed = ImmutableSandboxedEnvironment(extensions=["jinja2.ext.loopcontrols"]).parse(template)
+        except TemplateSyntaxError:
+            return {}
+        read = {*find_undeclared_variables(parsed), *signature(self._tokenizer.apply_chat_template).parameters}
+        return {name: did_you_mean(name, read) for name in self._arguments if name not in read}
 
     def lengths(self, texts: list[str]) -> list[int]:
         """Return the number of tokens of rendered prompts."""

@@ -26,6 +26,7 @@ LOG_PROBS = f"{R}.calculate_log_probs=true"
 RESPONSES = ["method=rpg", "reference=fixed", "schedule=async", "pi_old=decoupled", "rpg.kl_scope=response"]
 SEPARATE = ["schedule=separate", "pi_old=decoupled"]
 ONE_UPDATE = ["data.train_batch_size=16", f"{A}.ppo_mini_batch_size=16"]
+THINKING = f'+{M}.custom_chat_template="{{% if enable_thinking is defined %}}a{{% endif %}}{{{{ messages }}}}"'
 CASES: list[tuple[str, list[str], list[str]]] = [
     ("mini_batches", [f"{A}.ppo_mini_batch_size=24"], []),
     ("mini_batches", ["data.gen_batch_size=7"], []),
@@ -205,7 +206,10 @@ CASES: list[tuple[str, list[str], list[str]]] = [
     ("data_files", ["data.train_batch_size=80"], []),
     ("data_files", ["trainer.total_epochs=2", "trainer.total_training_steps=9"], []),
     ("prompts_fit", ["data.max_prompt_length=10"], []),
-    ("truths", ["data.val_files={toy}/letters.parquet"], [f"{KWARGS}.judge=release"]),
+    ("prompts_fit", [THINKING, "+data.apply_chat_template_kwargs.enable_thinkng=false"], []),
+    ("agent_loops", ["data.val_files={toy}/agents.parquet"], []),
+    ("agent_loops", [f"{R}.agent.default_agent_loop=singel_turn_agent"], []),
+    ("agent_loops", [f"{R}.agent.agent_loop_config_path=/nowhere/loops.yaml"], []),
     ("model_directory", [f"{M}.path=/nowhere/model"], []),
     ("model_directory", [f"{M}.path={{toy}}/mine.py"], []),
     ("architecture", [f"{M}.path={{toy}}/gpt2"], []),

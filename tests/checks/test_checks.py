@@ -55,6 +55,8 @@ def furnished(tmp_path_factory) -> Path:
     write_verl(toy / "weights", 4, ranks=1, kinds=("model",))
     long = pa.field("data_source", pa.large_string())
     pq.write_table(table.cast(table.schema.set(0, long)), toy / "long.parquet")
+    agents = ["single_turn_agent", *["my_agent"] * (len(table) - 1)]
+    pq.write_table(table.append_column("agent_name", pa.array(agents)), toy / "agents.parquet")
     for name in ("gpt2", "unknown"):
         shutil.copytree(toy / "model", toy / name)
         (toy / name / "config.json").write_text(f'{{"model_type": "{name}"}}')

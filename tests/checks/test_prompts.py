@@ -91,6 +91,24 @@ def test_the_template_is_the_runs(toy):
     assert "up to 88 tokens" in longer[0].message
 
 
+@pytest.mark.parametrize(
+    ("template", "argument", "level"),
+    [
+        (ARGUMENT, "lng=true", "error"),
+        (ARGUMENT, "enable_thinking=false", "warning"),  # of another model
+        (ARGUMENT, "continue_final_message=false", None),  # transformers' own
+        ("{% if not long is defined %}{% set long = 1 %}{% endif %}{{ long }}{{ messages }}", "long=2", None),
+        ("{% generation %}{% if long %}a{% endif %}{{ messages }}{% endgeneration %}", "long=2", None),
+    ],
+)
+def test_a_template_argument_that_the_template_does_not_read(toy, template, argument, level):
+    """Misspelt: the name that was meant is said. Another model's: the run works as if it were not there."""
+    more = [f"+{TEMPLATE}='{template}'", f"+data.apply_chat_template_kwargs.{argument}"]
+    findings = [one for one in found(toy, words(5), *more) if one.key.startswith("data.apply_chat_template_kwargs.")]
+    assert [one.level for one in findings] == [level] * (level is not None)
+    assert all(("long" in one.remedy) == (level == "error") for one in findings)
+
+
 def test_the_tokenizer_is_the_runs(toy):
     for name in ("tokenizer.json", "chat_template.jinja"):
         (toy / "model" / name).rename(toy / name)
