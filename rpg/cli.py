@@ -40,8 +40,15 @@ COMMANDS = {  # name: package, what it does, an example
     "reproduce": ("results", "run a table or figure of the paper", "rpg reproduce 8 --seeds 1 2 3 --dry-run"),
     "export": ("results", "convert a checkpoint to Hugging Face's format", "rpg export checkpoints/a --out model"),
 }  # fmt: skip
-RETIRED = {  # a command or an option of a command that is gone: what to use instead
+NO_PAGE = "there is no HTML page; plot writes pictures, `rpg watch RUN --answers N` shows answers, W&B shares runs"
+RETIRED = {  # command, or command and option, that is gone: what to use instead
     "lab": "the laboratory is not part of the package; in a checkout: python -m scripts.studies.lab",
+    "doctor --json": "`rpg doctor -v` prints a line a check; the exit code says whether one failed (1) or none (0)",
+    "plan --memory": "as an override: rpg.gpu_memory=GB",
+    "plan --nodes": "as an override: trainer.nnodes=N",
+    "plan --json": "five lines are all; the exit code says whether the run fits (0) or not (1)",
+    "plot --title": NO_PAGE,
+    "plot --paper": "it was for the HTML page, which is gone; `rpg table --paper N` has the paper's numbers",
     "verify --json": "the exit code is 1 if a loss fails; the table has the numbers",
     "verify --plot": "docs/mathematics.md has the weights; rpg.objectives.token_loss computes them",
 }
@@ -128,8 +135,8 @@ def _main(argv: list[str]) -> int:
 
 
 def _unknown(option: str, parser: argparse.ArgumentParser) -> str:
-    if gone := RETIRED.get(f"{parser.prog.removeprefix('rpg ')} {option}"):
-        return f"{option} is gone: {gone}"
+    if retired := RETIRED.get(f"{parser.prog} {option}".removeprefix("rpg ")):
+        return f"{option}: {retired}"
     if any(action.dest == "overrides" for action in parser._actions):
         from rpg.config.keys import KEYS, KNOWN_AS
 

@@ -1,7 +1,6 @@
 """The command `rpg`: properties of all subcommands."""
 
 import contextlib
-import json
 import os
 import pty
 import subprocess
@@ -86,9 +85,15 @@ def test_every_name_of_the_list_fits_eighty_columns():
         (["data", "check", "a.parquet", "--reward="], "--reward is empty; give a value"),
         (["table", ""], "the argument after table is empty"),
         (["verify", "--policies", "1"], "1 is not between 2 and"),
+        (["doctor", "--json"], "--json: `rpg doctor -v`"),
+        (["plan", "grpo_7b", "--memory", "24"], "--memory: as an override: rpg.gpu_memory="),
+        (["plan", "grpo_7b", "--nodes=2"], "--nodes: as an override: trainer.nnodes="),
+        (["plan", "grpo_7b", "--json"], "--json: five lines"),
+        (["plot", "x", "--title", "t"], "--title: there is no HTML page; "),
+        (["plot", "x", "--paper=8"], "`rpg table --paper N`"),
         (["verify", "--kl-coef", "nan"], "nan is not positive"),
-        (["verify", "--json"], "rpg verify: error: --json is gone: the exit code"),
-        (["verify", "--plot=x.png"], "rpg verify: error: --plot is gone: docs/mathematics.md"),
+        (["verify", "--json"], "rpg verify: error: --json: the exit code"),
+        (["verify", "--plot=x.png"], "rpg verify: error: --plot: docs/mathematics.md"),
     ],
 )
 def test_a_wrong_option_is_named_under_its_command(argv, said, capsys):

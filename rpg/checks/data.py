@@ -217,7 +217,7 @@ def agent_loops(run: RunConfig) -> Findings:
             return
     listed = f"verl has {', '.join(sorted(known))}; add others by {KEYS['agent_loops']}"
     without = False
-    for file in (file for file in _local_files(run) if not any(_faults(file, s.prompt_key))):
+    for file in (file for file in local_files(run) if not any(faults(file, s.prompt_key))):
         if "agent_name" not in file.footer[0].names:
             without = True
             continue

@@ -80,7 +80,7 @@ CHECKS: dict[tuple[Cost, Subject], tuple[Check, ...]] = {
     ),
     ("verl", "settings"): (verl.registered, verl.rejection, verl.verl_types, verl.verl_validation),
     ("verl", "machine"): (verl.cpus,),
-    ("verl", "files"): (model.architecture, data.prompts_fit, data.agent_loops),
+    ("verl", "files"): (model.architecture, data.prompts_fit, data.agent_loops, user.truths),
     ("thorough", "files"): (user.reward_trial, data.rows),
     ("thorough", "machine"): (budgets.memory,),
 }

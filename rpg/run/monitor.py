@@ -144,9 +144,9 @@ class Monitor(threading.Thread):
             return "step", self._note
         return phase, kept if phase == "rollout" else ""
 
-    def _say(self, line: str) -> None:
-        """Show lines above the bar."""
-        if self._shown:
+    def _say(self, line: str, always: bool = False) -> None:
+        """Show lines above the bar; always: also beside verl's output."""
+        if self._shown or always:
             text = textwrap.fill(line, WIDTH, break_on_hyphens=False, break_long_words=False)
             if self._has_bar:
                 self._progress.console.print(text, markup=False, highlight=False, soft_wrap=True)

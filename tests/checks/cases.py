@@ -206,6 +206,7 @@ CASES: list[tuple[str, list[str], list[str]]] = [
     ("data_files", ["data.train_batch_size=80"], []),
     ("data_files", ["trainer.total_epochs=2", "trainer.total_training_steps=9"], []),
     ("prompts_fit", ["data.max_prompt_length=10"], []),
+    ("truths", ["data.val_files={toy}/letters.parquet"], [f"{KWARGS}.judge=release"]),
     ("prompts_fit", [THINKING, "+data.apply_chat_template_kwargs.enable_thinkng=false"], []),
     ("agent_loops", ["data.val_files={toy}/agents.parquet"], []),
     ("agent_loops", [f"{R}.agent.default_agent_loop=singel_turn_agent"], []),

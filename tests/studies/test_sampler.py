@@ -11,7 +11,7 @@ from rpg.names import DIVERGENCES, PI_OLD
 from rpg.objectives.proofs.exact import Problem, loss_gradient, spec_loss
 from rpg.objectives.spec import LossSpec
 from scripts.studies.lab import sampler
-from scripts.studies.lab.pi_old import old_policy
+from scripts.studies.lab.bias import Row, old_policy
 
 NEVER = -100.0  # log-prob of a token that is left out: its weight of e^20 at most times e^-100 is 0 up to rounding
 POLICIES, _, COUNTS = sampler.policies()
@@ -28,7 +28,7 @@ def of_prefix(parameter: str, value: float) -> tuple[torch.Tensor, torch.Tensor,
 def expected_gradient(choice: str, loss: str, problem: Problem, log_mu: torch.Tensor, beta: float = 0.0):
     """Return the expected gradient of a loss for samples of mu and pi_theta = a; log_ref NaN: the choice's pi_old."""
     log_pi = problem.logits.log_softmax(0)
-    old, weights = old_policy(choice, behavior=log_mu, anchor=log_pi)
+    old, weights = old_policy(Row(choice), log_mu, log_pi)
     problem = replace(problem, log_old=old, log_ref=old if problem.log_ref.isnan().all() else problem.log_ref)
     unweighted = spec_loss(LossSpec.parse(loss, kl_coef=beta))
 
