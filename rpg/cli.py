@@ -23,19 +23,19 @@ COMMANDS = {  # name: package, what it does, an example
     "verify": ("objectives.proofs", "check every loss against the exact gradient of its objective", "rpg verify"),
     "data": ("data", "build and check training and evaluation files", "rpg data check data/*.parquet"),
     "demo": ("toy", "prepare a small model and data, train on this CPU, show the result", "rpg demo"),
-    "list": ("registry", "list names of runs by size, method and task", "rpg list --size 1gpu --method RPG-URKL"),
+    "list": ("registry", "list the launch scripts", "rpg list --method RPG-URKL"),
     "train": (
         "run",
-        "start a run by its name",
-        "rpg train grpo_qwen3-0.6b --train mine.parquet --reward reward.py data.train_batch_size=64",
+        "start a launch script, or a run by its settings",
+        "rpg train grpo_cpu, or rpg train method=grpo model=/models/mine dataset=gsm8k profile=one_gpu",
     ),
-    "doctor": ("checks", "check whether a run will work", "rpg doctor rpg_7b_urkl1e-4"),
+    "doctor": ("checks", "describe this machine; check whether a run will work", "rpg doctor rpg_7b_urkl1e-4"),
     "plan": ("run", "whether a run fits its GPUs", "rpg plan rpg_7b_urkl1e-4 --gpu a100"),
     "watch": ("results", "show running runs as a live table", "rpg watch checkpoints/*"),
     "compare": ("results", "compare two runs or two groups of seeds", "rpg compare checkpoints/a checkpoints/b"),
     "table": ("results", "Last and Best of runs, beside the paper's numbers", "rpg table checkpoints/* --paper 8"),
     "plot": ("results", "plots of runs as PNG and SVG", "rpg plot checkpoints/* --out plots"),
-    "eval": ("results", "validate a checkpoint without training", "rpg eval NAME --checkpoint checkpoints/a"),
+    "eval": ("results", "validate a checkpoint without training", "rpg eval checkpoints/a"),
     "score": ("results", "score saved answers again", "rpg score checkpoints/a --judge verified"),
     "reproduce": ("results", "run a table or figure of the paper", "rpg reproduce 8 --seeds 1 2 3 --dry-run"),
     "export": ("results", "convert a checkpoint to Hugging Face's format", "rpg export checkpoints/a --out model"),
@@ -43,7 +43,17 @@ COMMANDS = {  # name: package, what it does, an example
 NO_PAGE = "there is no HTML page; plot writes pictures, `rpg watch RUN --answers N` shows answers, W&B shares runs"
 RETIRED = {  # command, or command and option, that is gone: what to use instead
     "lab": "the laboratory is not part of the package; in a checkout: python -m scripts.studies.lab",
+    "data build --low": "operands are 0 to 99; for other sums build a table of your own: --from FILE",
+    "data build --high": "operands are 0 to 99; for other sums build a table of your own: --from FILE",
+    "data check --json": "the exit code says whether a file has errors (1) or none (0)",
+    "data check --tokenizer": "--model DIR",
     "doctor --json": "`rpg doctor -v` prints a line a check; the exit code says whether one failed (1) or none (0)",
+    "doctor --ray": "`rpg doctor` asks a fresh process, which finds the plugin as a worker does",
+    "eval --checkpoint": "`rpg eval RUN`, with the run's directory or its global_step_N in place of the script's name",
+    "eval --files": "--test FILE...",
+    "eval --samples": "as an override: actor_rollout_ref.rollout.val_kwargs.n=K",
+    "eval --print": "DRY_RUN=1 prints the configuration",
+    "list --task": "`rpg list --method M` or `rpg list --all | grep WORD`",
     "plan --memory": "as an override: rpg.gpu_memory=GB",
     "plan --nodes": "as an override: trainer.nnodes=N",
     "plan --json": "five lines are all; the exit code says whether the run fits (0) or not (1)",
@@ -138,10 +148,10 @@ def _unknown(option: str, parser: argparse.ArgumentParser) -> str:
     if retired := RETIRED.get(f"{parser.prog} {option}".removeprefix("rpg ")):
         return f"{option}: {retired}"
     if any(action.dest == "overrides" for action in parser._actions):
-        from rpg.config.keys import KEYS, KNOWN_AS
+        from rpg.config.verl_keys import KNOWN_AS
 
         if meant := KNOWN_AS.get(option.lstrip("-").replace("-", "_")):
-            return f"unknown option {option}; as an override: {KEYS[meant]}=VALUE"
+            return f"unknown option {option}; as an override: {meant}=VALUE"
     near = did_you_mean(option, parser._option_string_actions)
     return f"unknown option {option}" + (f"; {near}" if near else "")
 

@@ -121,10 +121,3 @@ class Diagnostics:
             if count > len(rows):
                 yield f"  {level}: and {count - len(rows)} more of this kind in {key}"
             yield f"    -> {remedy}"
-
-    def records(self) -> list[dict[str, Any]]:
-        """Return the groups in JSON types."""
-        return [
-            {"key": key, "level": level, "remedy": remedy, "count": count, "first": rows}
-            for (key, remedy, level), (count, rows) in self.groups.items()
-        ]

@@ -5,17 +5,15 @@ from typing import Any
 DIVERGENCES = ("fkl", "rkl", "ufkl", "urkl")  # the paper's four, in its order
 REVERSE = ("rkl", "urkl")  # their expectation is under pi_theta, so that a token moves the KL of later tokens
 KL_SCOPES = ("token", "response")  # whether D is the KL of next tokens or of responses; the first is the default
-# Limit of the log of the product of rho over a prefix, in runs (kl_scope "response"). For policies
-# of the laboratory, 0.1 to 4.6 nats from the reference, at 2 the noise of one response is 0.7 to 1.2 times that of
-# "token", the bias 0 to 0.3 instead of 0.1 to 1.4 times the gradient; at 5 the noise is up to 3.4 times. Mean of 8192
-# responses: the error is smallest at 1 to 4, there and for random policies.
+# Limit of the log of the product of rho over a prefix, in runs (kl_scope "response"): a larger one has less bias and
+# more noise.
 RHO_BOUND = 2.0
 CLIP_SCOPES = ("reward", "regularized", "hard", "none")  # what the clip of a differentiable loss acts on
 CLIP_BRANCHES = ("psi", "advantage")  # what selects the two cases of RPG-Style Clip
 
 # Forms of a loss with divergence d: estimator, clip. clip_scope shapes the differentiable "dual", clip_branch "ppo".
-# The paper calls three clips RPG-Style Clip: Algorithm 1 (clip_scope "regularized") with Eq. 4.1, its REINFORCE form;
-# Remark F.2; Algorithm 2, the one of the launch scripts.
+# The paper writes RPG-Style Clip in five ways: Algorithm 1 (no form), Appendix G.2 (clip_scope "regularized"), and the
+# three below; Algorithm 2 is the launch scripts'.
 FORMS = {
     "rpg_{d}": ("differentiable", "dual"),
     "rpg_rf_{d}": ("reinforce", "none"),
@@ -38,11 +36,6 @@ LOGIT_CHANGES = (
     "output_logit_soft_cap",
 )  # fmt: skip
 MASKS_LOGITS = ("chameleon",)  # model types that set the logits of image tokens to the lowest number
-
-# Numbers of tables and plots whose meaning depends on settings (`measures` in rpg/config/keys.py).
-ACCURACY, BEST, TRAINING_REWARD = "accuracy", "Best", "training reward"
-ENTROPY, RESPONSE_LENGTH = "entropy", "response length"
-CLIPPED_TOKENS, EFFECTIVE_SAMPLE_SIZE = "clipped tokens", "effective sample size"
 
 
 def logit_changes(config: Any) -> list[str]:

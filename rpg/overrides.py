@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hydra.core.override_parser.types import Quote, QuotedString
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override, Quote, QuotedString
+from hydra.errors import HydraException
 
 from rpg.diagnostics import BadSetting
 
@@ -17,6 +19,25 @@ PLAIN = re.compile(r"/[A-Za-z0-9_./+-]*|[A-Za-z]+_[A-Za-z0-9_.-]*")  # Hydra rea
 def override(key: str, value: Any) -> str:
     """Return the override that sets a key to a value of YAML or a path. Raises BadSetting as `check_text` does."""
     return f"{key}={_value(key, value)}"
+
+
+def parse(text: str) -> Override:
+    """Return Hydra's reading of one override. Raises BadSetting, which shows what to type in a shell."""
+    key, equals, value = text.partition("=")
+    if not key:
+        raise BadSetting(f"{text}: has no key; write KEY=VALUE (a shell variable that is not set?)")
+    try:
+        parsed = OverridesParser.create().parse_override(text)
+    except HydraException as error:
+        reason = f"Hydra cannot read it ({str(error).splitlines()[0].strip()})"
+        if not equals:
+            raise BadSetting(f"{text}: {reason}; write KEY=VALUE") from error
+    else:
+        if not parsed.is_sweep_override():
+            return parsed
+        reason = f"Hydra reads several values; a list is {key}=[{value}]"
+    quoted = in_shell(override(key, value.strip("'\"")))
+    raise BadSetting(f"{text}: {reason}; for a text Hydra needs quotes that the shell leaves in place: {quoted}")
 
 
 def key_of(text: str) -> str:

@@ -9,7 +9,7 @@ a row, of which the second is timed. The result is the median over rounds of the
 computes its metrics, as in a training step. Memory is the peak that a call allocates beyond its inputs, gradient
 included.
 
-Rewards: three mixes of 6,000 characters a response, scored by both judges. Groups of 16 share a problem, and half of a
+Rewards: three mixes of 6,000 characters a response, scored by each judge. Groups of 16 share a problem, and half of a
 group gives the same answer.
 """
 
@@ -192,7 +192,7 @@ MIXES = {  # data source, how a group is made, share of the responses
 
 
 def rewards() -> None:
-    """Print the seconds of a step's responses of each mix, for both judges."""
+    """Print the seconds of a step's responses of each mix, for each judge."""
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     start = time.perf_counter()
     release.judge_expression("$1+x$", "x+1", 10.0)

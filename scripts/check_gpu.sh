@@ -54,7 +54,7 @@ try "machine and versions" versions
 try "rpg verify" "$PYTHON" -m rpg.cli verify
 try "losses on the device against float64 on the CPU" "$PYTHON" -m rpg.cli verify --device "$device"
 try "verl's worker without vLLM" pytests -m "$marker" tests/gpu/test_engine.py
-try "the plugin in a fresh process and in a Ray worker" "$PYTHON" -m rpg.cli doctor --ray
+try "the plugin in a fresh process" "$PYTHON" -m rpg.cli doctor
 try "toy models" "$PYTHON" -m tests.gpu.toys
 toy=recipe/rpg/cpu/run_rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28.sh
 if ((gpus)); then

@@ -75,7 +75,7 @@ export PATH="$env/bin:$PATH"
 try "requirement.txt, but for flash-attn, and this package" install
 if ((failed)); then exit 1; fi
 try "rpg verify" "$env/bin/rpg" verify
-try "the plugin in a fresh process and in a Ray worker" "$env/bin/rpg" doctor --ray
+try "the plugin in a fresh process" "$env/bin/rpg" doctor
 try "dry runs of 7b and 4b, with and without flash-attn" dry_runs
 try "a run refused for want of GPUs, and not of an environment" refusal
 try "the unit tests" tests -q -m 'not e2e and not full and not gpu' --numprocesses 2 --dist loadfile

@@ -23,9 +23,10 @@ from typing import Any
 
 import yaml
 
-from rpg.checks.verl import verl_types
+from rpg.checks.verl import dataclasses
+from rpg.config import types
 from rpg.config.compose import compose_config, resolve
-from rpg.config.run_config import RunConfig, type_errors
+from rpg.config.run_config import RunConfig
 
 ROOT = Path(__file__).resolve().parents[1]
 CONTRACT = ROOT / "tests/verl_plugin/verl_contract.yaml"
@@ -118,8 +119,8 @@ def _squeezed(text: str) -> str:
 
 def unknown_keys() -> Iterator[str]:
     """Yield settings of the recipe that verl lacks or has with another type."""
-    config = resolve(compose_config(["rpg.script=x"]))
-    yield from map(str, (*type_errors(config), *verl_types(RunConfig(config))))
+    config = resolve(compose_config(["rpg.script=x"])[0])
+    yield from map(str, [*types.errors(config)] or dataclasses(RunConfig(config)))
 
 
 def main() -> int:

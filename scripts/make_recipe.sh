@@ -42,7 +42,7 @@ DATA_DIR=\$PWD/data bash RPG_VERL/scripts/prepare_data.sh          # RPG_VERL: t
 bash recipe/rpg/7b/run_rpg_7b_urkl1e-4_rf_clip_ppo_0.2_0.28.sh    # 8 x 80 GB; Hydra overrides may follow
 \`\`\`
 
-A script's name states the run; \`rpg list\` explains it. The scripts check the run before Ray starts, take the
+A script's name states the run; \`rpg list\` shows them. The scripts check the run before Ray starts, take the
 configuration of the installed package, and resume. verl's own command takes the configuration here:
 
 \`\`\`bash
@@ -54,7 +54,7 @@ python -m verl.trainer.main_ppo --config-path "\$PWD/recipe/rpg/config" --config
 
 ## Evaluation
 
-\`rpg table checkpoints/*\` shows accuracy with intervals, \`rpg plot\` curves. \`rpg eval NAME --checkpoint RUN\` validates a
+\`rpg table checkpoints/*\` shows accuracy with intervals, \`rpg plot\` curves. \`rpg eval RUN\` validates a
 checkpoint on AIME and AMC, \`rpg reproduce 8\` runs the paper's table 8. No run at the paper's size has been made with
 this recipe.
 

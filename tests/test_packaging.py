@@ -182,7 +182,7 @@ class Installed:
         )  # fmt: skip
         said = ended.stdout + ended.stderr
         assert ended.returncode == code, said[-3000:]
-        assert "Traceback" not in said
+        assert "Traceback" not in said, said[said.index("Traceback") - 500 :][:3000]
         assert self.contents() == self.before
         return said if code else ended.stdout
 
@@ -216,12 +216,12 @@ TRIED = [  # arguments in a directory with a CSV, a reward and two runs; exit co
     ("list", 0, "grpo_7b_async"),
     ("plan rpg_7b_urkl1e-4", 0, "fits 8 x 80 GB"),
     (
-        "doctor grpo_cpu -v", 1, "ok    plugin here: 20 losses",
-        "has no cachetools, fastapi, msgspec, transfer_queue, uvicorn, zmq, vllm; ",
+        "doctor grpo_cpu -v", 1, "ok    plugin: import verl: registers 20 losses",
+        "No module named 'cachetools'",
     ),
     ("train grpo_cpu", 2, "{here}/runs/toy/model: no such directory; "),
-    ("reproduce 7 --methods dapo", 2, "{here}/data/minerva-math.parquet: no such file"),
-    ("eval {site}/rpg/recipe/cpu/run_grpo_cpu.sh --print --out x", 0, "trainer.default_local_dir={here}/x "),
+    ("reproduce 7 --methods dapo", 1, "failed: dapo_4b_4k-seed1: "),
+    ("eval checkpoints/seed1", 2, "seed1: no checkpoint is there"),
     ("export nowhere", 2, "nowhere: no checkpoint is there"),
     ("table --paper 8", 0, "RPG-REINFORCE-URKL"),
     (MINE, 0, "mine"),

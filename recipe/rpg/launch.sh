@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# launch.sh SCRIPT OVERRIDE...: start a run under the name of the file SCRIPT; each OVERRIDE is Hydra's.
-# launch.sh NAME OVERRIDE...: start a run of this name, with the name's own overrides first; another one needs method=.
+# launch.sh SCRIPT OVERRIDE...: start a run under the name of the file SCRIPT, yours or the recipe's; each OVERRIDE is
+# Hydra's. launch.sh NAME OVERRIDE...: the same as run_NAME.sh of the recipe.
 # DRY_RUN=1 prints the resolved configuration instead. Environment: recipe/rpg/README.md.
 set -euo pipefail
 trap 'echo "interrupted before the run began" >&2; exit 130' INT
@@ -39,13 +39,14 @@ if [[ $recipe == */recipe/rpg ]]; then
 else
     export RPG_HOME=${RPG_HOME:-$PWD}
 fi
-name=$(basename "$1" .sh) name=${name#run_} is_file=
-if [[ -f $1 ]]; then
-    is_file=1
-else
+script=$1
+if [[ ! -f $script ]]; then
+    name=$(basename "$script" .sh) name=${name#run_}
     for script in "$recipe"/*/"run_$name.sh"; do
         [[ ! -f $script ]] || exec bash "$script" "${@:2}"
     done
+    echo "error: $1: no such script or name; without one: rpg train method=... trainer.experiment_name=$name" >&2
+    exit 2
 fi
 shift
 profile=gpu # rpg_trainer.yaml's; of several the last counts, as for Hydra
@@ -60,14 +61,8 @@ if [[ $profile != cpu ]]; then
 elif [[ -z $owner && $PYTHON_FROM != PYTHON && $PYTHON_FROM != .venv ]]; then
     echo "note: profile=cpu is for .venv, which bash scripts/setup.sh makes; without it: $(command -v "$PYTHON")" >&2
 fi
-if [[ -z $is_file ]]; then
-    own=$("$PYTHON" -m rpg.registry.recipe "$name" "$@") || exit 2
-    mapfile -t own < <(printf '%s' "$own")
-    set -- "${own[@]}" "$@"
-fi
-
 # Signals wait until Python has answers to them (signals.py); where env is older than coreutils 8.31, one in its first
 # tenth of a second ends in a traceback. env alone would take a PYTHON with = in it for an assignment.
 hold=(env --block-signal=INT,TERM,HUP sh -c 'exec "$@"' sh)
 "${hold[@]}" true 2>/dev/null || hold=()
-exec "${hold[@]}" "$PYTHON" -m rpg.run "$name" "$@"
+exec "${hold[@]}" "$PYTHON" -m rpg.run "$script" "$@"

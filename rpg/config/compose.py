@@ -1,101 +1,196 @@
-"""Compose and resolve a run's configuration, compare it with the script's name, and reject secrets.
+"""Compose a run's configuration from a launch script and overrides, name the run, reject contradictions and secrets.
 
 Does not import verl, torch or Ray: a dry run takes a second.
 """
 
 import hashlib
 import os
-from pathlib import PurePath
+import re
+from pathlib import Path, PurePath
 from typing import Any
 
 import hydra
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import ConfigCompositionException, HydraException
 from omegaconf import DictConfig, OmegaConf, open_dict
-from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
+from omegaconf.errors import OmegaConfBaseException
 
 from rpg import secrets
 from rpg.config import resolvers
-from rpg.config.keys import KEYS, KNOWN_AS, ROWS
-from rpg.config.run_config import RunConfig, verl_config_dir
-from rpg.config.user_code import is_ours, library_settings, reward_settings
-from rpg.diagnostics import ABSENT, BadSetting, Refused, did_you_mean, shown
-from rpg.dotted import leaves
-from rpg.overrides import check_text, in_shell, key_of, override
+from rpg.config.run_config import RunConfig
+from rpg.config.types import verl_config_dir
+from rpg.config.user_code import library_settings, reward_settings
+from rpg.config.verl_keys import KNOWN_AS, MODEL, OVERLONG, RAY, RESUMABLE
+from rpg.diagnostics import ABSENT, BadSetting, Diagnostic, Refused, did_you_mean, shown
+from rpg.dotted import below, leaves, value_at
+from rpg.overrides import check_text, override, parse
 from rpg.registry import scripts
-from rpg.registry.recipe import RECIPE, Script
 from rpg.verl_plugin import version
 
-CONFIG_DIR = RECIPE.resolve() / "config"
-# verl's groups that choose an engine
+CONFIG_DIR = scripts.RECIPE.resolve() / "config"
+# Groups that are one decision: a typed override of a key that the chosen file sets must agree with it.
+DECISIONS = ("method", "reference", "schedule", "pi_old")
+KNOBS = ("rpg.divergence", "rpg.kl_coef", "rpg.kl_scope", "rpg.rho_bound")  # from which keys of a method follow
+# verl's groups that choose an engine; our worker and reference are written for FSDP
 FSDP_GROUPS = {"model_engine": "dp", "actor": "dp_actor", "ref": "dp_ref", "critic": "dp_critic"}
-VARIABLES = ("MODEL_PATH", "TRAIN_FILE", "TEST_FILE", "CKPTS_DIR", "RPG_HOME", "NNODES")  # read by the configuration
-COMPUTES = {  # as cpu_dtype chose
-    "bfloat16": ["note: computes in bfloat16, which this processor multiplies; the weights stay in float32"],
-    "float32": ["note: computes in float32, as this processor does not multiply in bfloat16 (AMX, AVX512-BF16)"],
-}
-LONGEST = 120  # characters of a run's name; in longer ones, a digest replaces the overrides
+VARIABLES = {"MODEL_PATH": "model", "TRAIN_FILE": "dataset", "TEST_FILE": "dataset"}  # of the release: the group
+RUN_NAME, PENALTY = "trainer.experiment_name", f"{OVERLONG}.enable"
+LONGEST = 120  # characters of a run's name; in longer ones a digest replaces the overrides
 
 
 def compose(name: str | None, overrides: list[str]) -> tuple[RunConfig, tuple[str, ...]]:
     """Return a run's resolved configuration and notes for the user.
 
-    name: of the launch script, or None. overrides: Hydra's, the script's own first.
+    name: of the launch script, or a path of the user's own; None without one. overrides: Hydra's, the script's first.
 
     Raises:
         BadSetting: an override or environment variable cannot be read, or the configuration cannot be composed.
-        Refused: another verl, a secret in the configuration, a wrong type or range.
+        Refused: overrides that contradict a decision, a secret in the configuration, a wrong type or range.
     """
     notes = [f"warning: {problem}" for problem in version.unsupported()]
-    keys = [key_of(text) for text in overrides]
-    for variable, group in (("MODEL_PATH", "model"), ("TRAIN_FILE", "dataset"), ("TEST_FILE", "dataset")):
-        if os.environ.get(variable) and keys.count(group) > 1:  # the script's own, and the user's
+    script = _script(name)
+    own = list(script.overrides) if script else []
+    typed = overrides[len(own) :] if overrides[: len(own)] == own else overrides
+    if name and not script:  # a job of the user's script, which is not on the cluster: judged when it was submitted
+        typed = []
+    typed = [_by_path(text) for text in typed]
+    overrides = [*overrides[: len(overrides) - len(typed)], *typed]
+    parsed = [parse(text) for text in typed]
+    keys = [one.key_or_group for one in parsed]
+    for variable, group in VARIABLES.items():
+        check_variable(variable, os.environ.get(variable))
+        if os.environ.get(variable) and group in keys:
             notes.append(
                 f"warning: {variable}={os.environ[variable]} acts, not that of {group}=; unset it if not meant"
             )
-    for variable in VARIABLES:
-        check_variable(variable, os.environ.get(variable))
+    first = [override("rpg.script", scripts.name_of(name))] if name else []
     try:
-        config = compose_config(overrides if name is None else [override("rpg.script", name), *overrides])
+        config, choices = compose_config([*first, *overrides])
         for section in ("trainer", "rpg"):
             if not isinstance(config.get(section), DictConfig):
                 raise BadSetting(f"{section}: must be a mapping; set its keys one by one, as {section}.KEY=VALUE")
+        if contradictions := contradicting(config, choices, [*first, *overrides], parsed):
+            raise Refused(contradictions)
+        _refuse_ineffective_context(config, parsed)
         plain: dict[str, Any] = OmegaConf.to_container(config)  # type: ignore[assignment]
         reward = reward_settings(plain, keys)
-        if KEYS["overlong"] in reward:
-            path, key = OmegaConf.select(config, KEYS["reward"]), KEYS["overlong"]
-            notes.append(f"note: {key}=false, as the reward function is {path}; {key}=true adds the overlong penalty")
-        refuse_ineffective_context(overrides, config)
+        if reward.get(PENALTY) is False:
+            notes.append(f"note: {PENALTY}=false with a reward function of your own; {PENALTY}=true adds the penalty")
         change(config, {**reward, **library_settings(plain)})
-        about_the_name = rename(config)
+        if RUN_NAME not in keys:
+            change(config, {RUN_NAME: run_name(config.rpg.script, parsed)})
         resolved = resolve(config)
     except (HydraException, OmegaConfBaseException) as error:
         raise _bad_configuration(error) from error
-    if diagnostics := list(
-        secrets.in_configuration(resolved, [KEYS[name] for name in ("env", "ray", "ray_env")])
-    ):  # before anything else may show a value
+    sections = ("rpg.env", RAY, f"{RAY}.runtime_env.env_vars")
+    if diagnostics := list(secrets.in_configuration(resolved, sections)):  # before anything else may show a value
         raise Refused(diagnostics)
-    run = RunConfig(resolved)
-    notes += COMPUTES.get(run.settings.compute_dtype or "", []) if run.settings.device == "cpu" else []
-    return run, (*notes, *about_the_name)
+    return RunConfig(resolved), tuple(notes)
 
 
-def refuse_ineffective_context(overrides: list[str], config: DictConfig) -> None:
-    """Raise BadSetting for a context= behind a dataset= (a script's own, or the user's) that sets another length."""
-    named = ("context", "dataset", KEYS["response"])
-    chosen = [parsed for parsed in map(parse, overrides) if parsed.key_or_group in named]
-    if not chosen or chosen[-1].key_or_group != "context" or len({one.key_or_group for one in chosen}) == 1:
-        return
-    file, length = CONFIG_DIR / "context" / f"{chosen[-1].value()}.yaml", OmegaConf.select(config, KEYS["response"])
-    if file.is_file() and length != OmegaConf.select(OmegaConf.load(file), KEYS["response"]):
-        message = f"is not read: the data set's {KEYS['response']}={length} counts"
-        raise BadSetting(f"context={chosen[-1].value()}: {message}; set {KEYS['response']}")
-
-
-def of_script(script: Script, overrides: list[str]) -> RunConfig:
+def of_script(script: scripts.Script, overrides: list[str]) -> RunConfig:
     """Return the configuration of a launch script with these overrides. Raises ValueError as `compose` does."""
     return compose(script.name, [*script.overrides, *overrides])[0]
+
+
+def _script(name: str | None) -> scripts.Script | None:
+    """Return the launch script of this name or path, or None: a job on a cluster has none of the user's."""
+    known = scripts.paths()
+    if name in known:
+        return scripts.read(known[name])
+    return scripts.read(Path(name)) if name and Path(name).is_file() else None
+
+
+def _by_path(text: str) -> str:
+    """Return `model=/models/mine` as an override of the model's path: a value with a / is no entry of a group."""
+    key, _, value = text.partition("=")
+    return override(f"{MODEL}.path", value.strip("'\"")) if key == "model" and "/" in value else text
+
+
+def run_name(script: str | None, typed: list[Override]) -> str:
+    """Return a run's name: its script and the typed overrides that a resume may not change, as key=value,..."""
+    parts = {}
+    for one in typed:
+        if not below(one.key_or_group, RESUMABLE):
+            value = "" if one.is_delete() else "-".join(PurePath(part).name for part in shown(one.value()).split(","))
+            label = one.key_or_group.removesuffix(".path").rpartition(".")[2]
+            parts[label] = f"{label}={value}"
+    suffix = [re.sub(r"[^\w.=+-]+", "-", parts[key]).strip("-") for key in sorted(parts)]
+    name = ",".join([*([script] if script else []), *suffix]) or "rpg"
+    if len(name) > LONGEST:
+        digest = hashlib.sha256(name.encode()).hexdigest()[:12]
+        name = f"{(script or name)[: LONGEST - 13]},{digest}"
+    return name
+
+
+def contradicting(
+    config: DictConfig, choices: dict[str, str | None], overrides: list[str], typed: list[Override]
+) -> list[Diagnostic]:
+    """Return the typed overrides that contradict a decision, or set a knob from which nothing follows.
+
+    A group without a choice decides that its keys keep the values that they have without it; method=null decides
+    nothing. Equal values pass, so that a frozen configuration loads again.
+    """
+    keys = {one.key_or_group for one in typed}
+    sources: dict[str, str] = {}  # key -> the group and entry that decide it
+    for group in DECISIONS:
+        choice = choices.get(group)
+        files = [CONFIG_DIR / group / f"{choice}.yaml"] if choice else [*(CONFIG_DIR / group).glob("*.yaml")]
+        for file in files if choice or group != "method" else []:
+            sources |= dict.fromkeys(_decided(file) & keys, f"{group}={choice}" if choice else f"{group}=...")
+    plain = config
+    if sources:
+        plain, _ = compose_config([text for text in overrides if parse(text).key_or_group not in sources])
+    found = []
+    for key, source in sources.items():
+        wanted, given = OmegaConf.select(plain, key), OmegaConf.select(config, key)
+        if wanted != given:
+            knob = KNOB.fullmatch(str(value_at(OmegaConf.to_container(plain), key)))
+            message = f"{knob[1] if knob else source} makes it {shown(wanted)}"
+            remedy = f"set {knob[1]}" if knob else f"choose another {source.partition('=')[0]}="
+            if source.startswith("method=") and not knob:
+                remedy += "; method=null decides nothing"
+            if source.endswith("..."):
+                message, remedy = f"is {shown(wanted)} without a choice of {source}", f"choose {source}, which sets it"
+            found.append(Diagnostic(key, given, message, remedy))
+    raw = [str(value) for _, value in leaves(OmegaConf.to_container(plain))]
+    for knob in KNOBS:
+        if knob in keys and not any(f"${{{knob}}}" in text for text in raw):
+            message = f"has no effect with method={choices.get('method')}: nothing follows from it"
+            found.append(
+                Diagnostic(knob, OmegaConf.select(config, knob), message, "remove it, or choose another method")
+            )
+    return found
+
+
+KNOB = re.compile(r"\$\{(rpg\.[\w.]+)\}")
+
+
+def _decided(file: Path) -> set[str]:
+    """Return verl's keys that a group's file sets by itself or from our section; what follows from verl's is free."""
+    text = file.read_text()
+    package = re.search(r"@package (\S+)", text)
+    prefix = "" if package and package[1] == "_global_" else f"{package[1] if package else file.parent.name}."
+    content = OmegaConf.to_container(OmegaConf.load(file))
+    return {
+        key
+        for name, value in leaves(content)
+        if not below(key := f"{prefix}{name}", ["rpg", "defaults"])
+        and ("${" not in str(value) or KNOB.search(str(value)))
+    }
+
+
+def _refuse_ineffective_context(config: DictConfig, typed: list[Override]) -> None:
+    """Raise BadSetting for a typed context= whose length the data set's replaces."""
+    length, chosen = "data.max_response_length", {one.key_or_group: one.value() for one in reversed(typed)}
+    chosen = dict(reversed(chosen.items()))  # in the order of the last of each
+    file = CONFIG_DIR / "context" / f"{chosen.get('context')}.yaml"
+    last = [key for key in chosen if key in ("context", "dataset")][-1:]
+    if last == ["context"] and length not in chosen and file.is_file():
+        wanted, actual = (OmegaConf.select(made, length) for made in (OmegaConf.load(file), config))
+        if wanted != actual:
+            message = f"is not read: the data set's {length}={actual} counts"
+            raise BadSetting(f"context={chosen['context']}: {message}; set that key")
 
 
 def check_variable(name: str, text: str | None) -> None:
@@ -116,76 +211,11 @@ def change(config: DictConfig, changes: dict[str, Any]) -> None:
             OmegaConf.update(config, key, value, force_add=True)
 
 
-def rename(config: DictConfig) -> list[str]:
-    """Rename the run where its configuration contradicts its launch script's name; return notes about that.
-
-    A name that the user gave by trainer.experiment_name stays.
-    """
-    script = OmegaConf.select(config, KEYS["script"])
-    if not isinstance(script, str):
-        return []
-    try:
-        name = scripts.parse(script)
-    except scripts.UnknownName as error:
-        return [f"note: {error}; the configuration was not compared with it"]
-    differences = contradictions(name, config)
-    if not differences:
-        return []
-    run_name = OmegaConf.select(config, KEYS["run_name"])
-    outcome = f"the run keeps its name {run_name}"
-    if run_name == script:
-        run_name = custom_name(script, differences)
-        outcome = f"run renamed to {run_name}"
-        change(config, {KEYS["run_name"]: run_name})
-    notes = [f"warning: overrides contradict the script name {script}; {outcome}"]
-    return notes + [
-        f"  {key} = {shown(value)} (the name says {shown(expected)})" for key, (expected, value) in differences.items()
-    ]
-
-
-def contradictions(name: scripts.ScriptName, config: DictConfig) -> dict[str, tuple[Any, Any]]:
-    """Return where a configuration contradicts a launch script's name: key -> (value by the name, value in config).
-
-    A model is compared by the last part of its path, so that a local copy is the same model; MODEL_PATH and what
-    reward_settings changes contradict no name.
-    """
-    stands_for, found = scripts.stands_for(name), {}
-    own_reward = not is_ours(OmegaConf.select(config, KEYS["reward"]))
-    if path := os.environ.get("MODEL_PATH"):
-        stands_for["model"] = path
-    for row in ROWS.values():
-        expected = stands_for.get(row.name, row.named)
-        if expected is ABSENT or (name.size == "cpu" and row.name in scripts.NOT_SAID_ON_A_CPU):
-            continue
-        actual = OmegaConf.select(config, row.key, default=row.named)
-        if row.name == "model" and PurePath(str(expected)).name == PurePath(str(actual)).name:
-            continue
-        if own_reward and (row.name, actual) in (("overlong", False), ("judge", None)):
-            continue
-        if row.name == "ahead_colocated" and stands_for["schedule"] == "sync":
-            continue
-        if expected != actual:
-            found[row.key] = (expected, actual)
-    return found
-
-
-def custom_name(text: str, differences: dict[str, tuple[Any, Any]]) -> str:
-    """Return the name of a run whose settings contradict its script's name: NAME-custom-key=value,..."""
-    parts = (f"{key.split('.')[-1]}={PurePath(str(actual)).name}" for key, (_, actual) in differences.items())
-    suffix = ",".join(parts)
-    if len(text) + len(suffix) > LONGEST:
-        suffix = hashlib.sha256(suffix.encode()).hexdigest()[:12]
-    return f"{text}-custom-{suffix}"
-
-
 def resolve(config: DictConfig) -> dict[str, Any]:
     """Return a configuration without interpolations.
 
     Raises OmegaConfBaseException, which names the key, and BadSetting for text that would become an interpolation.
-    Keys that verl leaves at ??? stay missing; only the run's name is required.
     """
-    if OmegaConf.select(config, KEYS["run_name"]) is None:
-        raise MissingMandatoryValue(f"{KEYS['run_name']}: give the run a name")
     plain: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
     for key, value in leaves(plain, into_lists=True):
         if isinstance(value, str):
@@ -193,43 +223,42 @@ def resolve(config: DictConfig) -> dict[str, Any]:
     return plain
 
 
-def compose_config(overrides: list[str]) -> DictConfig:
-    """Compose `rpg_trainer` and verl's ppo_trainer with Hydra overrides, unresolved.
+def compose_config(overrides: list[str]) -> tuple[DictConfig, dict[str, str | None]]:
+    """Compose `rpg_trainer` and verl's ppo_trainer with Hydra overrides, unresolved; return it and the groups' choices.
 
     Raises BadSetting for an override that Hydra cannot read or apply, ModuleNotFoundError without verl.
     """
     parsed = [parse(text) for text in overrides]
     resolvers.register()
-    for text, parsed_override in zip(overrides, parsed, strict=True):
-        if parsed_override.key_or_group.startswith(("hydra.", "hydra/")):
-            raise BadSetting(f"{text}: has no effect, as Hydra's launcher does not start the run; remove it")
-        group, is_null = parsed_override.key_or_group, parsed_override.value() is None
-        if is_null and not parsed_override.is_delete() and (CONFIG_DIR / group).is_dir():
-            raise BadSetting(f"{text}: Hydra takes no null for a group; leave {group}= out")
-        if not isinstance(parsed_override.value(), str | list) and (entries := entries_of(group)):
-            raise no_entry(text, parsed_override, entries)  # Hydra's message about a number names no group
-        fsdp = FSDP_GROUPS.get(group)
-        if fsdp and parsed_override.value() != fsdp:
+    for variable in ("CKPTS_DIR", "RPG_HOME", "NNODES"):
+        check_variable(variable, os.environ.get(variable))
+    for text, one in zip(overrides, parsed, strict=True):
+        entries = entries_of(one.key_or_group)
+        if entries and one.value() is not None and one.value() not in entries:
+            near = did_you_mean(str(one.value()), entries)
+            raise BadSetting(f"{text}: no such entry; {near and f'{near} '}There are {', '.join(entries)}")
+        fsdp = FSDP_GROUPS.get(one.key_or_group)
+        if fsdp and one.value() != fsdp:
             message = f"must be {fsdp}: our worker and reference are written for FSDP"
             raise BadSetting(f"{text}: {message}; for other engines use plain verl (docs/plain_verl.md)")
+    # Hydra takes a group out by ~GROUP
+    overrides = [
+        f"~{one.key_or_group}" if one.value() is None and (CONFIG_DIR / one.key_or_group).is_dir() else text
+        for text, one in zip(overrides, parsed, strict=True)
+    ]
     search = override("hydra.searchpath", [f"file://{verl_config_dir()}"])
     with hydra.initialize_config_dir(version_base=None, config_dir=str(CONFIG_DIR)):
         try:
-            return hydra.compose("rpg_trainer", overrides=[search, *overrides])
+            config = hydra.compose("rpg_trainer", overrides=[search, *overrides], return_hydra_config=True)
         except ConfigCompositionException as error:
             known = known_keys(hydra.compose("rpg_trainer", overrides=[search]))
-            for text, parsed_override in zip(overrides, parsed, strict=True):
-                entries = entries_of(parsed_override.key_or_group)
-                if entries and parsed_override.value() not in entries:
-                    raise no_entry(text, parsed_override, entries) from error
-                if not parsed_override.is_add() and parsed_override.key_or_group not in known:
-                    key = parsed_override.key_or_group
-                    near = f"did you mean {KEYS[KNOWN_AS[key]]}?" if key in KNOWN_AS else did_you_mean(key, known)
-                    near = near or "`rpg train --help` lists the groups"
-                    raise BadSetting(f"{text}: no such setting or group; {near}") from error
-            raise _bad_configuration(error) from error
+            raise _unknown(overrides, known) or _bad_configuration(error) from error
         except (HydraException, OmegaConfBaseException, ValueError, TypeError, AttributeError, AssertionError) as error:
             raise _bad_configuration(error) from error
+    choices = dict(config.hydra.runtime.choices)
+    with open_dict(config):
+        del config["hydra"]
+    return config, choices
 
 
 def entries_of(group: str) -> list[str]:
@@ -237,29 +266,15 @@ def entries_of(group: str) -> list[str]:
     return sorted(file.stem for file in (CONFIG_DIR / group).glob("*.yaml"))
 
 
-def no_entry(text: str, parsed_override: Override, entries: list[str]) -> BadSetting:
-    """Return the error of an override that chooses none of a group's entries."""
-    near = did_you_mean(str(parsed_override.value()), entries)
-    return BadSetting(f"{text}: no such entry; {near and f'{near} '}There are {', '.join(entries)}")
-
-
-def parse(text: str) -> Override:
-    """Return Hydra's reading of one override. Raises BadSetting, which shows what to type in a shell."""
-    key, equals, value = text.partition("=")
-    if not key:
-        raise BadSetting(f"{text}: has no key; write KEY=VALUE (a shell variable that is not set?)")
-    try:
-        parsed = OverridesParser.create().parse_override(text)
-    except HydraException as error:
-        reason = f"Hydra cannot read it ({str(error).splitlines()[0].strip()})"
-        if not equals:
-            raise BadSetting(f"{text}: {reason}; write KEY=VALUE") from error
-    else:
-        if not parsed.is_sweep_override():
-            return parsed
-        reason = f"Hydra reads several values; a list is {key}=[{value}]"
-    quoted = in_shell(override(key, value.strip("'\"")))
-    raise BadSetting(f"{text}: {reason}; for a text Hydra needs quotes that the shell leaves in place: {quoted}")
+def _unknown(overrides: list[str], known: list[str]) -> BadSetting | None:
+    """Return the refusal of the first override whose group or key does not exist, with the nearest name."""
+    for text in overrides:
+        one = parse(text)
+        if not one.is_add() and one.key_or_group not in known:
+            key = one.key_or_group
+            near = f"did you mean {KNOWN_AS[key]}?" if key in KNOWN_AS else did_you_mean(key, known)
+            return BadSetting(f"{text}: no such setting or group; {near or '`rpg train --help` lists the groups'}")
+    return None
 
 
 def known_keys(config: DictConfig) -> list[str]:

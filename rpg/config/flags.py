@@ -1,32 +1,32 @@
-"""The overrides, and the flags for a run's files, that `rpg train`, `rpg doctor` and `rpg plan` share."""
+"""The overrides, and the flags that stand for some of them, of `rpg train`, `doctor`, `plan` and `eval`."""
 
 import argparse
-import os
 from pathlib import Path
 
-from rpg.config.keys import KEYS
+from rpg.config.verl_keys import FUNCTION, MODEL
 from rpg.overrides import override
 
-VARIABLES = {"model": "MODEL_PATH", "train": "TRAIN_FILE", "test": "TEST_FILE"}
+FLAGS = {"model": f"{MODEL}.path", "train": "data.train_files", "test": "data.val_files", "reward": f"{FUNCTION}.path"}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the overrides and the flags."""
-    about = "Hydra overrides, as for the script"
-    parser.add_argument("overrides", nargs="*", default=[], metavar="OVERRIDE", help=about)
-    parser.add_argument("--model", metavar="M", help="model directory or hub name (MODEL_PATH)")
-    parser.add_argument("--train", metavar="FILE", help="parquet file, or [a,b] (TRAIN_FILE)")
-    parser.add_argument("--test", metavar="FILE", help="parquet file, or [a,b] (TEST_FILE)")
-    parser.add_argument("--reward", metavar="FILE", help=f"Python file ({KEYS['reward']})")
+    parser.add_argument("overrides", nargs="*", default=[], metavar="OVERRIDE", help="Hydra overrides, KEY=VALUE")
+    parser.add_argument("--model", metavar="M", help=f"model directory or hub name ({FLAGS['model']})")
+    for name in ("train", "test"):
+        parser.add_argument(f"--{name}", nargs="+", metavar="FILE", help=f"parquet files ({FLAGS[name]})")
+    parser.add_argument("--reward", metavar="FILE", help=f"Python file ({FLAGS['reward']})")
 
 
 def overrides(args: argparse.Namespace) -> list[str]:
-    """Return the overrides of the flags; set the variables of those that have one, which win over the caller's.
+    """Return the overrides of the flags, then those that were typed, which win.
 
     Raises BadSetting for a path that an override cannot hold.
     """
-    os.environ.update({name: value for flag, name in VARIABLES.items() if (value := getattr(args, flag)) is not None})
-    if not args.reward:
-        return []
-    path = args.reward if args.reward.startswith("pkg://") else Path(args.reward).expanduser().absolute()
-    return [override(KEYS["reward"], path)]
+    given = {name: value for name in FLAGS if (value := getattr(args, name)) is not None}
+    for name, value in given.items():
+        if name in ("train", "test"):
+            given[name] = [str(Path(file).expanduser().absolute()) for file in value]
+        elif not value.startswith("pkg://") and (name == "reward" or Path(value).expanduser().exists()):
+            given[name] = str(Path(value).expanduser().absolute())
+    return [*(override(FLAGS[name], value) for name, value in given.items()), *args.overrides]

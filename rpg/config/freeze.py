@@ -1,6 +1,6 @@
 """Freeze the configuration before the checks: absolute directories, the checkpoint to resume from, Ray's environment.
 
-Checks, fingerprint, the run's files and verl all use this configuration.
+Checks, the run's files and verl all use this configuration.
 """
 
 import contextlib
@@ -9,10 +9,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-from rpg.config.keys import KEYS, ROWS
 from rpg.config.run_config import RunConfig, logs_to
+from rpg.config.verl_keys import PATHS, RAY
 from rpg.diagnostics import Diagnostic, Refused
-from rpg.dotted import value_at
+from rpg.dotted import put
 from rpg.files.atomic import METRICS, SAMPLES
 from rpg.files.integrity import newest_complete
 from rpg.overrides import check_text
@@ -39,17 +39,13 @@ def freeze(run: RunConfig, *, contents: bool = True) -> RunConfig:
         Refused: an argument of Ray that has no effect. BadSetting: the directory's name cannot be in a configuration.
     """
     config = run.copy()
-    for row in ROWS.values():
-        if not row.opens:
-            continue
-        section, name = row.key.rsplit(".", 1)
-        holder = value_at(config, section)
-        if isinstance(path := holder.get(name), str | list):
-            local = _absolute if row.name in ("train_files", "val_files") else _local
-            holder[name] = local(path) if isinstance(path, str) else [local(part) for part in path]
+    for key in PATHS:
+        path, local = run[key], _absolute if key in ("data.train_files", "data.val_files") else _local
+        if path is not None:
+            put(config, key, local(path) if isinstance(path, str) else [local(part) for part in path])
     trainer = config["trainer"]
     directory = os.path.abspath(os.path.expanduser(trainer["default_local_dir"]))
-    check_text(KEYS["directory"], directory)
+    check_text("trainer.default_local_dir", directory)
     trainer["default_local_dir"] = directory
     if trainer["validation_data_dir"] is None:  # `rpg table` computes intervals and pass@k from the samples
         trainer["validation_data_dir"] = os.path.join(directory, SAMPLES)
@@ -66,11 +62,11 @@ def freeze(run: RunConfig, *, contents: bool = True) -> RunConfig:
             init.pop(key, None)
     elif init.setdefault("address", "local") != "local":  # also if another Ray runs on this machine
         message = "is not read: a run without RAY_ADDRESS starts its own Ray"
-        raise Refused([Diagnostic(KEYS["ray_address"], init["address"], message, "set RAY_ADDRESS, or remove it")])
+        raise Refused([Diagnostic(f"{RAY}.address", init["address"], message, "set RAY_ADDRESS, or remove it")])
     init["runtime_env"] = {**(init.get("runtime_env") or {})}
     variables = init["runtime_env"].get("env_vars") or {}
     if others := [name for name, value in variables.items() if not isinstance(value, str)]:
-        key, value = f"{KEYS['ray_env']}.{others[0]}", variables[others[0]]
+        key, value = f"{RAY}.runtime_env.env_vars.{others[0]}", variables[others[0]]
         raise Refused([Diagnostic(key, value, "must be text for Ray", f"quote it: \"{key}='{value}'\"")])
     init["runtime_env"]["env_vars"] = {**variables, **environment(config)}
     return RunConfig(config, choice)
@@ -128,7 +124,7 @@ def has_wandb_key() -> bool:
 def export(run: RunConfig) -> list[str]:
     """Set the run's variables in this process, whose children inherit them without Ray; return notes for the user."""
     offline = "WANDB_MODE" in wandb_environment(run.config)
-    os.environ.update(run.settings.ray_env)
+    os.environ.update(run[f"{RAY}.runtime_env.env_vars"])
     if not run.cluster:
         for name, value in LOOPBACK.items():
             os.environ.setdefault(name, value)

@@ -6,6 +6,7 @@ The entry point `verl.plugins` imports this module too, so that verl's own comma
 
 import math
 import os
+from bisect import bisect
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from omegaconf import OmegaConf
 
 from rpg.diagnostics import BadSetting
 from rpg.gpu_host import visible
-from rpg.registry.recipe import home
+from rpg.registry.scripts import home
 
 BF16_FLAGS = {"amx_bf16", "avx512_bf16"}  # in /proc/cpuinfo
 
@@ -57,7 +58,7 @@ RESOLVERS = {
     "files": lambda *of: value if isinstance(value := files(*of), str) else OmegaConf.create(list(value)),
     "detected_memory": detected_memory,
     "cpu_dtype": cpu_dtype,
-    "by_memory": lambda gb, *values: values[(gb >= 48) + (gb >= 80)],  # choose from the values for 24, 48 and 80 GB
+    "by_memory": lambda gb, *values: values[bisect([48, 80], gb)],  # choose from the values for 24, 48 and 80 GB
     "sum": lambda *numbers: sum(numbers),
     "product": lambda *numbers: math.prod(numbers),
     # other values of trainer.nnodes are refused by themselves

@@ -11,16 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import rpg.rewards
-from rpg.config.keys import KEYS
+from rpg.config.verl_keys import FUNCTION, JUDGE, MODEL, OVERLONG
 from rpg.diagnostics import ABSENT, BadSetting
 from rpg.dotted import below, value_at
 from rpg.rewards import OURS
-from rpg.rewards.user_function import USUAL, RewardError, find_reward
+from rpg.rewards.user_function import RewardError, reward_file
 from rpg.rewards.user_reward import ADAPTER, CALLED_WITH
 from rpg.verl_plugin.external import FILE
 
 JUDGE_GROUP = "judge"  # the Hydra group, and the keyword of rpg.rewards
 SOCKETS = "rpg.verl_plugin.rollout"  # verl's external_lib of every run: keeps the weight transfers of two runs apart
+
+VERLS_NAME = "compute_score"  # verl's default of reward.custom_reward_function.name
 
 
 def is_ours(path: str | None) -> bool:
@@ -31,9 +33,9 @@ def is_ours(path: str | None) -> bool:
 def reward_settings(config: dict[str, Any], overridden: Collection[str]) -> dict[str, Any]:
     """Return the settings that a reward function other than rpg.rewards changes: dotted key -> value, ABSENT removes.
 
-    The function is looked up in the file, and verl calls it through rpg.rewards.user_reward. The keyword `judge` is
-    dropped. The overlong penalty is switched off: it would be added to a reward of another range. Settings that the
-    user overrides stay. An unusable file changes nothing; the checks reject it.
+    verl calls the function through rpg.rewards.user_reward. The keyword `judge` is dropped. The overlong penalty is
+    switched off: it would be added to a reward of another range. Settings that the user overrides stay. A file that
+    does not exist changes nothing; the checks reject it.
 
     Args:
         config: nested dictionaries. overridden: the keys and groups that the user overrides.
@@ -41,34 +43,35 @@ def reward_settings(config: dict[str, Any], overridden: Collection[str]) -> dict
     Raises:
         BadSetting: a keyword of the user's that the adapter needs.
     """
-    path, options = value_at(config, KEYS["reward"]), value_at(config, KEYS["reward_options"])
+    path, options = value_at(config, f"{FUNCTION}.path"), value_at(config, f"{FUNCTION}.reward_kwargs")
     if not isinstance(path, str):
         return {}
     if is_ours(path):
-        return {KEYS["reward"]: OURS}
+        return {f"{FUNCTION}.path": OURS}
     changes: dict[str, Any] = {}
-    if isinstance(options, dict) and JUDGE_GROUP in options and not {JUDGE_GROUP, KEYS["judge"]} & {*overridden}:
-        changes[KEYS["judge"]] = ABSENT
+    if isinstance(options, dict) and JUDGE_GROUP in options and not {JUDGE_GROUP, JUDGE} & {*overridden}:
+        changes[JUDGE] = ABSENT
     if path != ADAPTER:
-        named = value_at(config, KEYS["reward_function"])
-        if named == USUAL[0] and KEYS["reward_function"] not in overridden:  # verl's default
+        named = value_at(config, f"{FUNCTION}.name")
+        if named == VERLS_NAME and not below(f"{FUNCTION}.name", overridden):
             named = None
         try:
-            reward = find_reward(path, named)
+            file = reward_file(path)
         except RewardError:
             return changes
         if taken := [name for name in CALLED_WITH if isinstance(options, dict) and name in options]:
-            key = f"{KEYS['reward_options']}.{taken[0]}"
+            key = f"{FUNCTION}.reward_kwargs.{taken[0]}"
             raise BadSetting(f"{key}: is set by the call of your function; give the keyword another name")
         changes |= {
-            KEYS["reward"]: ADAPTER,
-            KEYS["reward_function"]: "compute_score",
-            KEYS["reward_file"]: reward.file,
-            KEYS["reward_file_function"]: reward.function,
+            f"{FUNCTION}.path": ADAPTER,
+            f"{FUNCTION}.name": VERLS_NAME,
+            f"{FUNCTION}.reward_kwargs.file": file,
         }
-    penalty = KEYS["overlong"]
+        if named:  # else the child finds it
+            changes[f"{FUNCTION}.reward_kwargs.function"] = named
+    penalty = f"{OVERLONG}.enable"
     # a data set of the recipe with its own reward keeps it
-    if below(KEYS["reward"], overridden) and value_at(config, penalty) and not below(penalty, overridden):
+    if below(f"{FUNCTION}.path", overridden) and value_at(config, penalty) and not below(penalty, overridden):
         changes[penalty] = False
     return changes
 
@@ -79,14 +82,14 @@ def library_settings(config: dict[str, Any]) -> dict[str, Any]:
     verl's key takes one name or a list. verl could import modules only, and rejects a list in some of its processes;
     rpg.verl_plugin.external imports them all. Values of another type stay for the checks.
     """
-    named, stored = value_at(config, KEYS["external_lib"]), value_at(config, KEYS["libraries"])
+    named, stored = value_at(config, f"{MODEL}.external_lib"), value_at(config, "rpg.external_lib")
     names = [named] if isinstance(named, str) else named if isinstance(named, list) else []
     modules = [*(stored if isinstance(stored, list) else []), *(name for name in names if name != SOCKETS)]
     if not modules or not all(isinstance(name, str) for name in modules):
         return {}
-    changes: dict[str, Any] = {KEYS["libraries"]: [*dict.fromkeys(map(_absolute, modules))]}
+    changes: dict[str, Any] = {"rpg.external_lib": [*dict.fromkeys(map(_absolute, modules))]}
     if names and names != [SOCKETS]:
-        changes[KEYS["external_lib"]] = SOCKETS
+        changes[f"{MODEL}.external_lib"] = SOCKETS
     return changes
 
 

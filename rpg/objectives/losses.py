@@ -1,4 +1,4 @@
-"""The losses of the paper (Tables 1, 2, 4, Algorithms 1 and 2): one row per divergence, one function per clip.
+"""The losses of the paper (Tables 1, 2, 4, Appendix G, Algorithm 2): one row per divergence, one function per clip.
 
 This file holds the formulas; tokens.py adds masks, precision and statistics. All tensors have the same shape, for
 example (batch, tokens). `detach` is the paper's SG. Only log_prob receives a gradient.
@@ -136,7 +136,7 @@ def hold_ratio(w: Tensor, upper: Tensor, spec: LossSpec) -> Tensor:
 
 
 def dual_clip(w: Tensor, signal: Tensor, spec: LossSpec) -> Tensor:
-    """Dual clip of -w s (Algorithm 1); the signal s is the advantage or the regularised advantage.
+    """Dual clip of -w s (Appendix G.1); the signal s is the advantage or the regularised advantage.
 
     s >= 0: max(-w s, -clip(w, lo, hi) s)                   = -min(w, hi) s
     s <  0: min(max(-w s, -clip(w, lo, hi) s), -c s)        = -clip(w, lo, c) s
@@ -177,7 +177,7 @@ def differentiable_loss(spec: LossSpec, r: Ratios, advantages: Tensor) -> tuple[
             return -r.w * advantages + beta * divergence.loss(r), advantages
         case "reward":  # as the release ran: clipped reward term, exact KL term
             return dual_clip(r.w, advantages, spec) + beta * divergence.loss(r), advantages
-        case "regularized":  # Algorithm 1: one clip around reward and KL together
+        case "regularized":  # Appendix G.2: one clip around reward and KL; for FKL and UFKL G.2 leaves the KL out
             stopped = r.detach()
             regularized = advantages + beta * divergence.weight(stopped) / stopped.w
             w = stopped.w * (1 + (r.x - stopped.x))  # has the gradient w grad log pi_theta also where log w is clamped

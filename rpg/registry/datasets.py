@@ -1,7 +1,7 @@
 """The data sets: a row each. Spellings, scoring rule, place on the hub, files and benchmark follow from it.
 
-The release's README, its released files and verl disagree on the spellings of data_source (E9 in docs/mathematics.md),
-so all spellings in published files of a set are listed. RULE/NAME is the set NAME, scored as RULE is.
+The release's README, its released files and verl disagree on the spellings of data_source (E9 in docs/mathematics.md):
+those of published files are listed, without regard to case, - and _. RULE/NAME is the set NAME, scored as RULE is.
 """
 
 from dataclasses import dataclass
@@ -17,30 +17,25 @@ class DataSet:
 
     Attributes:
         name: of the set, and of its parquet files.
-        spellings: values of data_source in published files; the set's own name may be one of them.
+        spellings: values of data_source in published files, besides that of a build.
         answers: the rule: "integer", "sum" (an integer, for which no expression counts) or "expression".
         largest: the largest answer of a set whose integers begin at 0; None: any integer.
         benchmark: name in tables, the paper's where it has one; "" if no table shows it.
-        is_validated: whether the 7b and 4b scripts validate on it.
-        entry, task: entry of the Hydra group `dataset` that trains on it, and the name for it in `rpg list`.
         repository, hub_split, config: place on the Hugging Face hub; "": the problems are generated.
         problems: how many the publisher counts.
         written: the data_source that a build writes; default: the name.
         split: role of its rows; "both": a set with a training and a test split, a file each.
-        repeat: copies of each problem, one response each: Mean@32 needs 32.
+        repeat: copies of each problem, one response each: 32, for Mean@32, in the sets that 7b and 4b scripts validate.
         problem_columns, answer_columns: names of the column; the first present one is read.
         solution: of a set whose answer's column has a worked solution: where the answer is, behind GSM8K's mark or in
             the last box.
     """
 
     name: str
-    spellings: tuple[str, ...]
+    spellings: str
     answers: Literal["integer", "sum", "expression"]
     largest: int | None = None
     benchmark: str = ""
-    is_validated: bool = False
-    entry: str = ""
-    task: str = ""
     repository: str = ""
     hub_split: str = "train"
     config: str | None = None
@@ -70,20 +65,11 @@ class DataSet:
         return (f"{self.name}.parquet",)
 
 
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(text.split())
-
-
 DATASETS = (  # benchmarks in the order of tables, the paper's first
     DataSet(
         "dapo-math-17k-eng",
-        _words("""
-            math-dapo math_dapo math_dapo_reasoning dapo-math-17k dapo_math_17k DAPO-Math-17k
-            BytedTsinghua-SIA/DAPO-Math-17k open-r1/DAPO-Math-17k-Processed
-        """),
+        "math_dapo_reasoning DAPO-Math-17k BytedTsinghua-SIA/DAPO-Math-17k open-r1/DAPO-Math-17k-Processed",
         "integer",
-        entry="dapo_math",
-        task="DAPO-Math",
         repository="BytedTsinghua-SIA/DAPO-Math-17k",
         problems="about 14,000",
         written="math-dapo",
@@ -92,41 +78,31 @@ DATASETS = (  # benchmarks in the order of tables, the paper's first
     ),
     DataSet(
         "aime24",
-        _words("""
-            aime24 aime_24 aime-24 aime2024 aime_2024 aime-2024 AIME24 AIME2024 AIME_2024 math-ai/aime24
-            HuggingFaceH4/aime_2024 Maxwell-Jia/AIME_2024 BytedTsinghua-SIA/AIME-2024
-        """),
+        "aime2024 math-ai/aime24 HuggingFaceH4/aime_2024 Maxwell-Jia/AIME_2024 BytedTsinghua-SIA/AIME-2024",
         "integer",
         largest=999,
         benchmark="AIME24",
-        is_validated=True,
         repository="HuggingFaceH4/aime_2024",
         problems="30",
         repeat=32,
     ),
     DataSet(
         "aime25",
-        _words("""
-            aime25 aime_25 aime-25 aime2025 aime_2025 aime-2025 AIME25 AIME2025 AIME_2025 math-ai/aime25
-            opencompass/AIME2025 yentinglin/aime_2025
-        """),
+        "aime2025 math-ai/aime25 opencompass/AIME2025 yentinglin/aime_2025",
         "integer",
         largest=999,
         benchmark="AIME25",
-        is_validated=True,
         repository="math-ai/aime25",
         hub_split="test",
         problems="30",
         repeat=32,
     ),
-    DataSet("aime", ("aime",), "integer", largest=999),  # of no stated year
+    DataSet("aime", "", "integer", largest=999),  # of no stated year
     DataSet(
         "amc23",
-        _words("amc amc23 amc_23 amc-23 amc2023 amc_2023 amc-2023 AMC23 AMC2023 math-ai/amc23 "
-               "AI-MO/aimo-validation-amc"),
+        "amc amc2023 math-ai/amc23 AI-MO/aimo-validation-amc",
         "integer",
         benchmark="AMC23",
-        is_validated=True,
         repository="math-ai/amc23",
         hub_split="test",
         problems="40",
@@ -134,7 +110,7 @@ DATASETS = (  # benchmarks in the order of tables, the paper's first
     ),
     DataSet(
         "minerva-math",
-        _words("minerva minerva-math minerva_math minervamath math-ai/minervamath svc-huggingface/minerva-math"),
+        "minerva math-ai/minervamath svc-huggingface/minerva-math",
         "expression",
         benchmark="Minerva-Math",
         repository="math-ai/minervamath",
@@ -143,8 +119,7 @@ DATASETS = (  # benchmarks in the order of tables, the paper's first
     ),
     DataSet(
         "olympiadbench",
-        _words("olympiadbench olympiad-bench olympiad_bench olympiad OlympiadBench math-ai/olympiadbench "
-               "Hothan/OlympiadBench"),
+        "olympiad math-ai/olympiadbench Hothan/OlympiadBench",
         "expression",
         benchmark="OlympiadBench",
         repository="Hothan/OlympiadBench",
@@ -154,7 +129,7 @@ DATASETS = (  # benchmarks in the order of tables, the paper's first
     ),
     DataSet(
         "math-500",
-        _words("math-500 math_500 math500 MATH-500 MATH500 math-ai/math500 HuggingFaceH4/MATH-500"),
+        "math-ai/math500 HuggingFaceH4/MATH-500",
         "expression",
         benchmark="MATH-500",
         repository="HuggingFaceH4/MATH-500",
@@ -163,7 +138,7 @@ DATASETS = (  # benchmarks in the order of tables, the paper's first
     ),
     DataSet(
         "math",
-        _words("math MATH lighteval/MATH DigitalLearningGmbH/MATH-lighteval"),
+        "lighteval/MATH DigitalLearningGmbH/MATH-lighteval",
         "expression",
         benchmark="MATH",
         repository="DigitalLearningGmbH/MATH-lighteval",
@@ -176,11 +151,9 @@ DATASETS = (  # benchmarks in the order of tables, the paper's first
     ),
     DataSet(
         "gsm8k",
-        _words("gsm8k GSM8K openai/gsm8k"),
+        "openai/gsm8k",
         "integer",
         benchmark="GSM8K",
-        entry="gsm8k",
-        task="GSM8K",
         repository="openai/gsm8k",
         config="main",
         problems="7,473 and 1,319",
@@ -188,27 +161,32 @@ DATASETS = (  # benchmarks in the order of tables, the paper's first
         problem_columns=("question",),
         solution="gsm8k",
     ),
-    DataSet("toy", ("toy_sum",), "sum", benchmark="toy sums", entry="toy", task="toy", written="toy_sum", split="both",
-            problems="2,048 and 256"),
-    DataSet("small_sums", ("small_sums",), "sum", entry="small_sums", task="sums", split="both", problems="383 and 57"),
-)  # fmt: skip
+    DataSet("toy", "", "sum", benchmark="toy sums", written="toy_sum", split="both", problems="2,048 and 256"),
+    DataSet("small_sums", "", "sum", split="both", problems="383 and 57"),
+)
 BY_NAME = {row.name: row for row in DATASETS}
-BY_ENTRY = {row.entry: row for row in DATASETS if row.entry}
-OF_SPELLING = {spelling: row for row in DATASETS for spelling in row.spellings}
+OF_SPELLING = {spelling: row for row in DATASETS for spelling in (row.data_source, *row.spellings.split())}
 BENCHMARKS = {row.benchmark: row for row in DATASETS if row.benchmark}
 PUBLISHED = {row.name: row for row in DATASETS if row.repository and row.split != "both"}  # one file each
 WITH_SPLITS = {row.name: row for row in DATASETS if row.repository and row.split == "both"}
 
 
-def rule_of(data_source: str) -> str:
-    """Return the spelling whose rule scores a data_source: MATH for MATH/mine, which names a user's own set."""
-    rule, slash, name = data_source.rpartition("/")
-    return rule if slash and name and rule in OF_SPELLING else data_source
+def _key(spelling: str) -> str:
+    return spelling.lower().replace("-", "").replace("_", "")
+
+
+_OF_KEY = {_key(spelling): row for spelling, row in OF_SPELLING.items()}
+
+
+def named(data_source: str) -> DataSet | None:
+    """Return the data set of which this is a spelling, or None."""
+    return _OF_KEY.get(_key(data_source))
 
 
 def of_source(data_source: str | None) -> DataSet | None:
-    """Return the data set whose rule scores rows with this data_source, or None."""
-    return None if data_source is None else OF_SPELLING.get(rule_of(data_source))
+    """Return the set whose rule scores rows with this data_source: MATH also for MATH/mine, a user's own; or None."""
+    rule, _, name = (data_source or "").rpartition("/")
+    return (named(rule) if name else None) or named(data_source or "")
 
 
 def is_gym(data_source: str) -> bool:
@@ -218,11 +196,11 @@ def is_gym(data_source: str) -> bool:
 
 def benchmark_of(data_source: str) -> str:
     """Return the name of a data_source in tables: its set's benchmark, else the data_source itself."""
-    row = OF_SPELLING.get(data_source)
+    row = named(data_source)
     return row.benchmark or data_source if row else data_source
 
 
 def validation_files(benchmarks: list[str]) -> list[str]:
     """Return the files of the benchmarks on which the 7b and 4b scripts do not validate."""
     rows = (BENCHMARKS[name] for name in benchmarks)
-    return [file for row in rows if not row.is_validated for file in row.files]
+    return [file for row in rows if row.repeat == 1 for file in row.files]

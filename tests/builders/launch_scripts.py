@@ -1,46 +1,41 @@
-"""The launch scripts, their arguments, and the configurations of all listed names."""
+"""The launch scripts, the parts of their names, and their configurations."""
 
 import functools
-import shlex
 from collections.abc import Iterable
-from pathlib import Path
 
 import pytest
 from omegaconf import DictConfig, OmegaConf
 
-from rpg.config.compose import compose_config, resolve
-from rpg.registry.scripts import FOLDERS, listed, overrides, parse
+from rpg.config.compose import of_script
+from rpg.registry.scripts import RECIPE, paths, read
+from scripts import make_recipe
 
-RECIPE = Path(__file__).parents[2] / "recipe" / "rpg"
-SCRIPTS = {path.stem.removeprefix("run_"): path for size in FOLDERS for path in sorted((RECIPE / size).iterdir())}
-
-
-def arguments(path: Path) -> list[str]:
-    """Return the Hydra overrides of a script."""
-    words = shlex.split(path.read_text().replace("\\\n", ""), comments=True)
-    line = "script=$(readlink -f $0) && exec bash ${script%/*}/../launch.sh $script"  # its quotes are shlex's to read
-    assert words[:8] == line.split(), path
-    assert words[-1] == "$@", path
-    return words[8:-1]
+SCRIPTS = paths()
+NAMES = make_recipe.names()
 
 
 @functools.cache
 def composed(name: str) -> DictConfig:
-    """Return the resolved configuration of a listed name; read-only."""
-    own = arguments(SCRIPTS[name]) if name in SCRIPTS else overrides(listed()[name])
-    return OmegaConf.create(resolve(compose_config([f"rpg.script={name}", *own])))
+    """Return the resolved configuration of a launch script; read-only."""
+    return OmegaConf.create(of_script(read(SCRIPTS[name]), []).config)
 
 
 def cover(names: Iterable[str]) -> list:
-    """Return a test's parameters: names that together have every value of every part of a name; full: all others."""
-    seen: set[tuple] = set()
+    """Return a test's parameters: scripts that together have every override of the scripts; full: all others."""
+    seen: set[str] = set()
     parameters = []
     for name in names:
-        run = parse(name)
-        values = {*vars(run).items(), ("pi_old", run.pi_old)}
-        parameters.append(name if values - seen else pytest.param(name, marks=pytest.mark.full))
-        seen |= values
+        own = {*read(SCRIPTS[name]).overrides}
+        parameters.append(name if own - seen else pytest.param(name, marks=pytest.mark.full))
+        seen |= own
     return parameters
 
 
-COVER = cover(listed())
+COVER = cover(SCRIPTS)
+
+
+def unused_entries() -> list[str]:
+    """Return GROUP=ENTRY for every entry of a Hydra group that no script chooses."""
+    chosen = {text for path in SCRIPTS.values() for text in read(path).overrides}
+    files = (RECIPE / "config").glob("*/*.yaml")
+    return sorted({f"{file.parent.name}={file.stem}" for file in files} - chosen)

@@ -5,8 +5,11 @@ from pathlib import Path
 
 import yaml
 
+from rpg.names import LOSSES
+
 CONFIG = {
     "trainer": {"experiment_name": "rpg_cpu_urkl1e-4", "total_training_steps": 4, "default_local_dir": "/somewhere/x"},
+    "rpg": {"method": "rpg", "divergence": "urkl"},
     "algorithm": {"adv_estimator": "rpg"},
     "actor_rollout_ref": {
         "actor": {"policy_loss": {"loss_mode": "rpg_urkl"}, "optim": {"lr": 1e-6}, "clip_ratio_low": 0.2}
@@ -16,8 +19,11 @@ CONFIG = {
 
 
 def config(name: str, loss: str = "rpg_urkl", seed: int = 1, lr: float = 1e-6, steps: int = 4) -> dict:
-    """Return a configuration with the keys that results read."""
+    """Return a configuration with the keys that results read; a loss that is not the plugin's makes GRPO's run."""
     made = json.loads(json.dumps(CONFIG))
+    divergence, *_ = LOSSES.get(loss, ("",))
+    method = loss.replace(f"_{divergence}", "") if divergence else "grpo" if loss == "vanilla" else None
+    made["rpg"] = {"method": method, "divergence": divergence or "urkl"}
     made["trainer"].update(experiment_name=name, total_training_steps=steps)
     made["actor_rollout_ref"]["actor"]["policy_loss"]["loss_mode"] = loss
     made["actor_rollout_ref"]["actor"]["optim"]["lr"] = lr

@@ -61,7 +61,7 @@ def overrides(toy: Path) -> list[str]:
 @functools.cache
 def composed(*chosen: str) -> DictConfig:
     """Return the toy run with these group choices; composing takes half a second."""
-    return compose_config([*CPU, *chosen])
+    return compose_config([*CPU, *chosen])[0]
 
 
 @functools.cache
@@ -90,7 +90,7 @@ def run_of(toy: Path, *more: str) -> RunConfig:
     """Return the toy run with further overrides."""
     parsed = [OverridesParser.create().parse_overrides([text])[0] for text in more]
     if any(override.is_delete() for override in parsed):
-        config = compose_config([*overrides(toy), *more])
+        config = compose_config([*overrides(toy), *more])[0]
     else:
         groups = [override for override in parsed if "." not in override.key_or_group]
         config = copy.deepcopy(composed(*(override.input_line for override in groups)))  # type: ignore[misc]

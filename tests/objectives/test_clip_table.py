@@ -103,7 +103,7 @@ def test_hard_clip_clamps_the_ratio_in_the_whole_weight(divergence):
 
 
 def written_out(spec, x, old, advantage, ref):
-    """Return the differentiable losses as written in the paper, for autograd (Algorithm 1)."""
+    """Return the differentiable losses as written in the paper, for autograd (Appendix G)."""
     log_w = x - old
     w = log_w.clamp(-20, 20).exp()
     rho = (ref - old).clamp(-20, 20).exp()

@@ -5,7 +5,7 @@ import yaml
 
 from rpg.names import DIVERGENCES, RHO_BOUND
 from rpg.objectives import LOSS_NAMES, LossSpec
-from rpg.registry.recipe import RECIPE
+from rpg.registry.scripts import RECIPE
 
 
 def test_the_names_are_those_of_the_design():

@@ -7,7 +7,7 @@ import jsonschema
 import pytest
 import yaml
 
-from rpg.registry import recipe
+from rpg.registry import scripts
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = json.loads((Path(__file__).parent / "rayjob_schema.json").read_text())
@@ -27,7 +27,7 @@ def test_the_rayjob_is_what_kuberay_takes():
 def test_the_rayjob_starts_a_script_with_the_nodes_and_shared_memory_that_it_needs():
     spec = rayjob()["spec"]
     rpg, train, name, *_ = spec["entrypoint"].split()
-    assert (rpg, train, recipe.find(name).name) == ("rpg", "train", name)
+    assert (rpg, train, scripts.find(name).name) == ("rpg", "train", name)
     [workers] = spec["rayClusterSpec"]["workerGroupSpecs"]
     variables = yaml.safe_load(spec["runtimeEnvYAML"])["env_vars"]
     assert variables["NNODES"] == str(workers["replicas"])

@@ -2,15 +2,9 @@
 
 import pytest
 
-from rpg.config import fingerprint
-from rpg.config.compose import compose_config, resolve
-from rpg.config.run_config import RunConfig
-from rpg.registry.scripts import parse
-from rpg.results import reproduction
-from rpg.results.messages import ResultsError
 from rpg.results.rows import choose, rows_of
 from rpg.results.table import paper_table
-from tests.builders.launch_scripts import RECIPE, SCRIPTS, arguments
+from tests.builders.launch_scripts import NAMES
 
 TABLES = (3, 5, 6, 7, 8)
 MODELS = {"Qwen3-4B": ("4b", None), "Qwen2.5-7B-Instruct": ("7b", "qwen2.5-7b-instruct")}
@@ -22,8 +16,8 @@ def test_a_row_s_scripts_train_its_method(table):
     title = paper_table(table).title  # as "Paper, table 8: Qwen2.5-7B-Instruct, 2K context"
     model, context = title.partition(": ")[2].removesuffix("K context").split(", ")
     for row in rows_of(table):
-        assert {row.name("gpu"), row.name("cpu")} <= SCRIPTS.keys()
-        name, toy = parse(row.name("gpu")), parse(row.name("cpu"))
+        assert {row.name("gpu"), row.name("cpu")} <= NAMES.keys()
+        name, toy = NAMES[row.name("gpu")], NAMES[row.name("cpu")]
         assert (name.label, name.size, name.model) == (row.method, *MODELS[model])
         assert (name.context or "2k") == f"{context}k"
         assert (toy.label, toy.size) == (row.method, "cpu")
@@ -51,29 +45,8 @@ CLIPS, BETAS = ["0.1_0.1", "0.2_0.28"], [("1e-4", None), ("1e-3", None), ("1e-3"
 def test_the_lines_of_a_figure_of_ablations_have_scripts(figure, context, lines):
     for profile, size in (("gpu", "4b"), ("cpu", "cpu")):
         scripts = [row.name(profile) for row in choose(rows_of(figure), ["paper"])]
-        assert {*scripts} <= SCRIPTS.keys()
-        names = [parse(script) for script in scripts]
+        assert {*scripts} <= NAMES.keys()
+        names = [NAMES[script] for script in scripts]
         assert [(name.divergence, name.beta, name.clip, name.reference) for name in names] == lines
         assert {(name.size, name.context) for name in names} == {(size, context if size == "4b" else None)}
         assert {(name.method, name.model, name.schedule) for name in names} == {("rpg_rf_clip_ppo", None, "sync")}
-
-
-@pytest.mark.slow
-def test_a_planned_run_is_what_its_script_would_resolve(tmp_path, monkeypatch):
-    """The fingerprint compared with a directory is the one that the run will write."""
-    monkeypatch.setenv("RPG_HOME", str(RECIPE.parents[1]))  # as launch.sh does
-    row = next(row for row in rows_of(8) if row.method == "RPG-UFKL")
-    (planned,), refused = reproduction.plan_runs([row], "cpu", [7], 5, tmp_path, ["data.train_batch_size=64"])
-    assert not refused
-    name = row.name("cpu")
-    given = [f"rpg.script={name}", *arguments(SCRIPTS[name]), *planned.command()[2:]]
-    resolved = resolve(compose_config(given))
-    assert fingerprint.defining(RunConfig(planned.config)) == fingerprint.defining(RunConfig(resolved))
-    assert resolved["trainer"]["experiment_name"] == f"{name}-seed7"
-    assert resolved["data"]["seed"] == 7
-    planned.directory.mkdir(parents=True)
-    fingerprint.record(planned.directory, RunConfig(resolved), 0, {})
-    reproduction.refuse_another(planned)
-    planned.config["data"]["train_batch_size"] = 32
-    with pytest.raises(ResultsError, match=r"training: data\.train_batch_size there 64, here 32; give"):
-        reproduction.refuse_another(planned)

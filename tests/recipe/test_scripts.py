@@ -12,16 +12,13 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from rpg.config.compose import compose_config, contradictions, resolve
+from rpg.config.compose import compose, of_script
 from rpg.config.freeze import freeze
-from rpg.config.keys import by_name
-from rpg.config.run_config import RunConfig
 from rpg.names import DIVERGENCES
-from rpg.registry import recipe
-from rpg.registry.labels import method_of, method_of_name
-from rpg.registry.scripts import FOLDERS, listed, parse
+from rpg.registry.methods import label_of
+from rpg.registry.scripts import RECIPE, find, read
 from scripts import make_recipe
-from tests.builders.launch_scripts import COVER, RECIPE, SCRIPTS, arguments, composed, cover
+from tests.builders.launch_scripts import COVER, NAMES, SCRIPTS, composed, cover, unused_entries
 
 RELEASE = list(csv.DictReader(open(Path(__file__).with_name("release_settings.csv"))))  # noqa: SIM115
 ACTOR = "actor_rollout_ref.actor"
@@ -65,28 +62,32 @@ def unset_environment():
         yield
 
 
-def test_the_made_files_are_those_of_the_table():
+def test_the_made_files_are_those_of_the_grammar():
     made = make_recipe.files()
     stale = [path.name for path, content in made.items() if not path.is_file() or path.read_text() != content]
     assert not stale, "python scripts/make_recipe.py"
-    pages = {RECIPE / "README.md", RECIPE.parents[1] / "data/README.md"}
-    assert {*SCRIPTS.values(), *(RECIPE / "config/method").iterdir()} == made.keys() - pages
-    assert all(os.access(path, os.X_OK) for path in SCRIPTS.values())
-    found = {name: recipe.find(name).path for name, parts in listed().items() if parts.size in FOLDERS}
-    assert {name: path and path.resolve() for name, path in found.items()} == SCRIPTS
+    scripts = {path.resolve() for path in SCRIPTS.values()}
+    assert scripts == {path for path in made if path.suffix == ".sh"}
+    assert all(os.access(path, os.X_OK) for path in scripts)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COVER)
 def test_a_script_runs_what_its_name_says(name):
-    config = composed(name)
-    assert config.trainer.experiment_name == name
-    assert contradictions(parse(name), config) == {}  # by the registry as by the YAML
-    if name in SCRIPTS:
-        assert list(recipe.find(name).overrides) == arguments(SCRIPTS[name])  # the file says what the registry says
-    label = parse(name).label
-    assert method_of(by_name(OmegaConf.to_container(config))) == label
-    assert method_of_name(name) == label
+    config, parts = composed(name), NAMES[name]
+    assert config.trainer.experiment_name == config.rpg.script == name
+    assert config.rpg.method == parts.method
+    assert label_of(config.rpg.method, config.rpg.divergence) == parts.label
+    fixed = parts.reference == "fixed" or parts.method == "grpo_corrected"
+    assert config.rpg.reference.mode == ("fixed" if fixed else "old")
+    assert (config.trainer.v1.trainer_mode == "sync") == (parts.schedule == "sync")
+    if parts.divergence:
+        assert config.actor_rollout_ref.actor.policy_loss.loss_mode.startswith(f"rpg_{'rf_' * ('_rf' in name)}")
+        assert f"_{parts.divergence}" in config.actor_rollout_ref.actor.policy_loss.loss_mode
+        assert config.actor_rollout_ref.actor.policy_loss.kl_coef == float(parts.beta)
+    if parts.clip:
+        bounds = config.actor_rollout_ref.actor.clip_ratio_low, config.actor_rollout_ref.actor.clip_ratio_high
+        assert bounds == tuple(map(float, parts.clip.split("_")))
     function = config.reward.custom_reward_function
     assert (function.path, function.name) == ("pkg://rpg.rewards", "compute_score")
     assert dict(function.reward_kwargs) == {"judge": "release"}
@@ -94,11 +95,21 @@ def test_a_script_runs_what_its_name_says(name):
     # the KL is counted once
     in_loss = actor.policy_loss.loss_mode != "vanilla"
     assert not (in_loss and actor.use_kl_loss)
-    assert config.algorithm.use_kl_in_reward == (parse(name).method == "kl_in_reward")
+    assert config.algorithm.use_kl_in_reward == (parts.method == "kl_in_reward")
     assert not (config.algorithm.use_kl_in_reward and (in_loss or actor.use_kl_loss))
     kernels = model.use_remove_padding, model.override_config.attn_implementation
-    assert kernels == ((False, "sdpa") if parse(name).size == "cpu" else (True, "flash_attention_2"))
+    assert kernels == ((False, "sdpa") if parts.size == "cpu" else (True, "flash_attention_2"))
     assert actor.use_dynamic_bsz
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("entry", unused_entries())
+def test_an_entry_that_no_script_chooses_composes(entry):
+    """With the scripts every entry of every group."""
+    run, _ = compose(None, [entry])
+    assert run.name == entry
+    if entry.startswith("method="):
+        assert f"method={run.rpg.method}" == entry
 
 
 def test_all_of_the_releases_names_and_the_grid_are_there():
@@ -112,7 +123,7 @@ def test_all_of_the_releases_names_and_the_grid_are_there():
     heads = ["dapo_{}", "grpo_{}", "grpo_corrected_{}", "rfpp_{}_1e-4", "rfppb_{}_1e-4", "rpg_{}", *objectives]
     grid = {h.format("7b") + c + d for h in heads for c in ("", "_schedulefree") for d in ("", "_7binstruct")}
     # the release's short form stands for one of them
-    sync = {n for n in SCRIPTS if parse(n).size == "7b" and parse(n).schedule == "sync"}
+    sync = {name for name, parts in NAMES.items() if (parts.size, parts.schedule) == ("7b", "sync")}
     assert grid - {"dapo_7b_7binstruct"} | {"dapo_7binstruct"} <= sync
 
 
@@ -144,12 +155,11 @@ def test_settings_are_the_releases(name):
 @pytest.mark.parametrize("name", COVER)
 def test_verl_accepts_it(name):
     """All preflight checks of settings, including verl's own validation; 8 GPUs for 7b and 4b."""
-    from rpg.checks.preflight import CHEAP_OR_VERL, refuse
+    from rpg.checks.preflight import refuse
 
-    config = composed(name)
-    devices = {"cpu": 1, "1gpu": 1}.get(parse(name).size, 8)
-    assert config.trainer.n_gpus_per_node * config.trainer.nnodes == devices
-    assert not refuse(RunConfig(OmegaConf.to_container(config, resolve=True)), CHEAP_OR_VERL, ["settings"])
+    run = of_script(read(SCRIPTS[name]), [])
+    assert run.devices == (1 if NAMES[name].size == "cpu" else 8)
+    assert not refuse(run, ["cheap", "verl"], ["settings"])
 
 
 @pytest.mark.slow
@@ -172,7 +182,7 @@ def test_executed_as_a_process(name, tmp_path):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RPG_HOME", str(RECIPE.parents[1]))
         patch.chdir(tmp_path)
-        wanted = freeze(RunConfig(resolve(compose_config([f"rpg.script={name}", *arguments(SCRIPTS[name])]))))
+        wanted = freeze(of_script(find(name), []), contents=False)
         assert OmegaConf.create(done.stdout) == OmegaConf.create(wanted.config)
     assert not list(tmp_path.iterdir())  # a dry run leaves nothing behind
 
@@ -185,31 +195,46 @@ def test_usage(script, given, code):
     assert "usage: bash run_NAME.sh" in ended.stdout + ended.stderr
 
 
-def test_a_misspelt_name_does_not_train_the_defaults():
-    command = ["bash", str(RECIPE / "launch.sh"), "dapo_4b_noiterref_4k", "trainer.total_training_steps=1"]
-    environment = {**os.environ, "DRY_RUN": "1", "PYTHON": sys.executable}
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
-    assert (ended.returncode, ended.stdout) == (2, "")
-    assert "a name of your own needs method=" in ended.stderr
+def dry_run(*command: str | Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "DRY_RUN": "1", "PYTHON": sys.executable, "RPG_HOME": str(RECIPE.resolve().parents[1])}
+    return subprocess.run(["bash", *map(str, command)], env=environment, capture_output=True, text=True, timeout=120)
+
+
+def test_another_name_is_refused_with_the_command_without_one():
+    done = dry_run(RECIPE / "launch.sh", "dapo_4b_noiterref_4k", "trainer.total_training_steps=1")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "rpg train method=... trainer.experiment_name=dapo_4b_noiterref_4k" in done.stderr
+
+
+OWN = """#!/usr/bin/env bash
+# DAPO on the toy task
+script=$(readlink -f "$0") && exec bash {launch} "$script" \\
+    profile=cpu model=toy dataset=toy optim=toy method=dapo clip=0.1_0.1 "$@"
+"""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "override", "script"),
+    ("overrides", "name"),
     [
-        ("grpo_qwen3-0.6b_lora", "data.train_batch_size=64", "grpo_qwen3-0.6b_lora"),  # without a file
-        ("grpo_cpu", "trainer.total_training_steps=5", "grpo_cpu"),  # with one
-        ("mine_7b", "method=dapo", "mine_7b"),  # not in the registry
+        ([], "mine"),
+        (["trainer.total_training_steps=5"], "mine"),
+        (["method=grpo", "actor_rollout_ref.actor.optim.lr=0.001"], "mine,lr=0.001,method=grpo"),
     ],
 )
-def test_a_run_by_name_has_the_overrides_of_the_name(name, override, script, tmp_path, monkeypatch):
-    monkeypatch.setenv("RPG_HOME", str(RECIPE.parents[1]))
-    monkeypatch.setenv("GPU_MEMORY_GB", "24")
-    monkeypatch.chdir(tmp_path)
-    command = ["bash", str(RECIPE / "launch.sh"), name, override]
-    environment = {**os.environ, "DRY_RUN": "1", "PYTHON": sys.executable}
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
-    assert ended.returncode == 0, ended.stderr
-    own = recipe.find(name).overrides if name in listed() else []
-    wanted = freeze(resolve(compose_config([f"rpg.script={script}", *own, override])))
-    assert OmegaConf.create(ended.stdout) == OmegaConf.create(wanted.config)
+def test_a_script_of_the_users_is_named_by_its_file_and_the_typed_overrides(overrides, name, tmp_path):
+    script = tmp_path / "lr=3" / "run_mine.sh"
+    script.parent.mkdir()
+    script.write_text(OWN.format(launch=RECIPE.resolve() / "launch.sh"))
+    done = dry_run(script, *overrides)
+    assert done.returncode == 0, done.stderr
+    config = OmegaConf.create(done.stdout)
+    assert (config.trainer.experiment_name, config.rpg.script) == (name, "mine")
+    assert config.actor_rollout_ref.actor.clip_ratio_low == 0.1
+
+
+@pytest.mark.slow
+def test_a_name_of_the_recipe_starts_its_script(tmp_path, monkeypatch):
+    done = dry_run(RECIPE / "launch.sh", "grpo_cpu", "data.train_batch_size=64")
+    assert done.returncode == 0, done.stderr
+    assert OmegaConf.create(done.stdout).trainer.experiment_name == "grpo_cpu,train_batch_size=64"

@@ -1,0 +1,142 @@
+"""What a run is: config.yaml, and environment.json with hashes of the files that the configuration names.
+
+A resume compares both with those that the run's directory holds.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rpg.config.run_config import RunConfig
+from rpg.config.user_code import is_ours, source
+from rpg.config.verl_keys import FUNCTION, MODEL, OPTIM, PATHS, RESUMABLE, ROLLOUT
+from rpg.diagnostics import ABSENT, Diagnostic, Refused, shown
+from rpg.dotted import below, leaves, value_at
+from rpg.files.atomic import CONFIG, ENVIRONMENT
+from rpg.rewards.user_function import PACKAGE
+
+CONTENTS = "contents"  # of environment.json: key -> hashes of the files that it names
+REWARD_FILE = f"{FUNCTION}.reward_kwargs.file"
+# files of the user's that decide what is trained
+CODE = (
+    f"{ROLLOUT}.agent.agent_loop_config_path", "data.custom_cls.path", "data.sampler.class_path",
+    "data.tool_config_path", "data.function_tool_path", "reward.reward_manager.module.path",
+)  # fmt: skip
+BY_CONTENT = (*PATHS, REWARD_FILE, "rpg.external_lib")
+TOKENIZER_FILES = ("*token*.json", "chat_template*", "vocab.*", "merges.txt", "*.model")
+SAMPLE = 2**20  # bytes at either end of a weights file; reading all of a large model takes minutes
+
+
+def contents(run: RunConfig) -> dict[str, Any]:
+    """Return hashes of the data, the model and the user's code, by the keys that name them."""
+    made: dict[str, Any] = {f"data.{split}_files": hashes(run.files(split)) for split in ("train", "val")}
+    config, tokenizer = run.model / "config.json", Path(run[f"{MODEL}.tokenizer_path"] or run.model).expanduser()
+    made[f"{MODEL}.path"] = {
+        "config": _content(config) if config.is_file() else run[f"{MODEL}.path"],  # a hub name
+        "weights": _ends([*run.model.glob("*.safetensors"), *run.model.glob("*.bin")]),
+        "tokenizer": _ends({file for pattern in TOKENIZER_FILES for file in tokenizer.glob(pattern)}),
+    }
+    reward = run[REWARD_FILE] or run[f"{FUNCTION}.path"]
+    code: dict[str, list[Path | None]] = {
+        key: [Path(name).expanduser()] for key in CODE if isinstance(name := run[key], str)
+    }
+    if reward and not is_ours(run[f"{FUNCTION}.path"]):
+        module = reward.removeprefix(PACKAGE).replace("/", ".")
+        code[REWARD_FILE] = [source(module) if reward.startswith(PACKAGE) else Path(reward).expanduser()]
+    code["rpg.external_lib"] = [source(name) for name in run.rpg.external_lib]
+    return made | {key: found for key, files in code.items() if (found := hashes(filter(None, files)))}
+
+
+def hashes(names: Iterable[str | Path]) -> list[str]:
+    """Return the hash of each file that is on this machine."""
+    return [_content(file) for name in names if (file := Path(name).expanduser()).is_file()]
+
+
+def _content(file: Path) -> str:
+    with open(file, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _ends(files: Iterable[Path]) -> str | None:
+    """Return a hash of names, sizes, and both ends of files; None without files."""
+    known, files = hashlib.sha256(), sorted(filter(Path.is_file, files))
+    for file in files:
+        with open(file, "rb") as stream:
+            size = stream.seek(0, os.SEEK_END)
+            known.update(f"{file.name} {size}\n".encode())
+            for start in (0, max(0, size - SAMPLE)):
+                stream.seek(start)
+                known.update(stream.read(SAMPLE))
+    return known.hexdigest() if files else None
+
+
+def differences(before: dict[str, Any], now: dict[str, Any], ignored: Iterable[str] = ()) -> dict[str, tuple[Any, Any]]:
+    """Return the keys in which two configurations differ, without those at or below `ignored`: key -> both values."""
+    values = [dict(leaves(config)) for config in (before, now)]
+    keys = sorted({key for config in values for key in config if not below(key, ignored)})
+    pairs = {key: (values[0].get(key, ABSENT), values[1].get(key, ABSENT)) for key in keys}
+    return {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
+
+
+def recorded(directory: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return config.yaml and environment.json of a run's directory, {} for a file that is not there.
+
+    Raises Refused for a file that cannot be read.
+    """
+    read = []
+    for name, load in ((CONFIG, yaml.safe_load), (ENVIRONMENT, json.loads)):
+        file = directory / name
+        try:
+            read.append(dict(load(file.read_bytes())) if file.is_file() else {})
+        except (OSError, ValueError, TypeError, RecursionError, yaml.YAMLError) as error:
+            remedy = f"restore it, or remove it if {directory} holds the same training"
+            raise Refused([Diagnostic(str(file), ABSENT, f"cannot be read: {error}", remedy)]) from error
+    return read[0], read[1]
+
+
+def changed(directory: Path, run: RunConfig) -> dict[str, tuple[Any, Any]]:
+    """Return what differs from the run in a directory and decides what is trained; {} without a run.
+
+    Raises Refused for the directory of an older version of this package.
+    """
+    config, environment = recorded(directory)
+    if not config:
+        return {}
+    if "method" not in (value_at(config, "rpg") or {}) or CONTENTS not in environment:
+        version = value_at(environment, "versions.rpg-verl", "before 0.2")
+        remedy = "resume it with that version, or start under another trainer.experiment_name"
+        raise Refused([Diagnostic(str(directory), ABSENT, f"was written by rpg-verl {version}", remedy)])
+    ignored = [*RESUMABLE, *BY_CONTENT]
+    if run[f"{OPTIM}.lr_scheduler_type"] not in (None, "constant") or (run[f"{OPTIM}.lr_warmup_steps_ratio"] or 0) > 0:
+        ignored.remove("trainer.total_training_steps")  # the length of the learning rate's schedule
+    files = differences(environment[CONTENTS], json.loads(json.dumps(contents(run))), ["data.val_files"])
+    return differences(config, run.config, ignored) | {f"{key} (content)": pair for key, pair in files.items()}
+
+
+def refuse_another(directory: Path, run: RunConfig) -> dict[str, tuple[Any, Any]]:
+    """Return the differing settings if the run may resume with them (rpg.resume_changed); {} if there are none.
+
+    A run with trainer.resume_mode=disable may always start.
+
+    Raises:
+        Refused: the directory holds a run with other settings.
+    """
+    if run["trainer.resume_mode"] == "disable" or not (different := changed(directory, run)):
+        return {}
+    if run.rpg.resume_changed:
+        return different
+    ways = "choose another trainer.experiment_name or CKPTS_DIR, or resume with it by rpg.resume_changed=true"
+    found = []
+    for key, (before, now) in different.items():
+        named = key.removesuffix(" (content)")
+        if named != key:
+            value = run[named] or run[named.rpartition(".")[0]] or ABSENT  # of a model: its part
+            found.append(Diagnostic(named, value, f"changed since the run in {directory} started", ways))
+        else:
+            found.append(Diagnostic(key, now, f"the run in {directory} has {shown(before)}", ways))
+    raise Refused(found)

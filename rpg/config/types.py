@@ -1,0 +1,106 @@
+"""Types of a configuration: our section's are its model's, verl's those of its defaults or of verl_keys.TYPES."""
+
+import importlib.util
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from rpg.config.section import Section
+from rpg.config.verl_keys import RAY, TYPES
+from rpg.diagnostics import ABSENT, Diagnostic, did_you_mean
+from rpg.dotted import value_at
+from rpg.verl_plugin import version
+
+
+def errors(config: dict[str, Any]) -> Iterator[Diagnostic]:
+    """Yield wrong types, values out of range, missing keys and keys that nothing reads."""
+    yield from faults(TypeAdapter(Section), "rpg", config.get("rpg"))
+    for key, adapter in TYPES.items():
+        if (value := value_at(config, key, ABSENT)) is not ABSENT:
+            yield from faults(adapter, key, value)
+    yield from _section("", {key: value for key, value in config.items() if key != "rpg"}, verl_defaults())
+
+
+def faults(adapter: TypeAdapter[Any], key: str, value: Any) -> Iterator[Diagnostic]:
+    """Yield pydantic's errors for the value of a key, one for each key below it."""
+    try:
+        adapter.validate_python(value)
+    except ValidationError as error:
+        messages: dict[str, list[str]] = {}
+        for detail in error.errors():
+            # of a union or list, pydantic names the member as well
+            path = ".".join(str(part) for part in detail["loc"]) if isinstance(value, dict) else ""
+            text = detail["msg"].removeprefix("Value error, ").replace("Input should", "must", 1)
+            if detail["type"] == "extra_forbidden":
+                text = f"no such setting; {did_you_mean(path.rpartition('.')[2], _fields(path))}".rstrip("; ")
+            messages.setdefault(f"{key}.{path}".rstrip("."), []).append(text)
+        for name, texts in messages.items():
+            below = value_at(value, name.removeprefix(f"{key}.")) if isinstance(value, dict) and name != key else value
+            shown = repr(below) if isinstance(below, str) else below
+            yield Diagnostic(name, shown, " or ".join(dict.fromkeys(texts)))
+
+
+def _fields(path: str) -> list[str]:
+    """Return the fields of the part of our section in which a path is."""
+    model: Any = Section
+    for name in path.split(".")[:-1]:
+        model = model.model_fields[name].annotation
+    return list(model.model_fields)
+
+
+def verl_config_dir() -> Path:
+    """Return the folder of verl's configuration, without an import of verl. Raises ModuleNotFoundError without it."""
+    spec = importlib.util.find_spec("verl")
+    if spec is None or not spec.submodule_search_locations:
+        raise ModuleNotFoundError(f"verl is not installed; run bash scripts/setup.sh or {version.INSTALL}")
+    return Path(spec.submodule_search_locations[0]) / "trainer/config"
+
+
+@cache
+def verl_defaults() -> dict[str, Any]:
+    """Return verl's default configuration, as verl ships it. Interpolations are text. Does not import verl."""
+    from omegaconf import OmegaConf
+
+    made = OmegaConf.to_container(OmegaConf.load(verl_config_dir() / "_generated_ppo_trainer.yaml"))
+    return {"model_engine": "dp", **made}  # type: ignore[dict-item]  # the file lacks the key that chose the groups
+
+
+def _section(section: str, settings: dict[str, Any], defaults: dict[str, Any]) -> Iterator[Diagnostic]:
+    """Compare a section with verl's; one with a _target_ may have more keys, and null if its dataclass allows it."""
+    dataclass = "_target_" in defaults
+    for name, default in defaults.items():
+        if name not in settings and default is not None:
+            key = f"{section}.{name}".lstrip(".")
+            yield Diagnostic(key, ABSENT, "is missing", f"remove '~{key}' from the overrides")
+    for name, value in settings.items():
+        key = f"{section}.{name}".lstrip(".")
+        default = defaults.get(name, ABSENT)
+        if default is ABSENT:
+            if not dataclass and key not in TYPES and section not in (RAY, *FREE):
+                yield Diagnostic(key, value, "no such setting", did_you_mean(name, defaults))
+        elif isinstance(default, dict) and default:
+            if isinstance(value, dict):
+                yield from _section(key, value, default)
+            else:
+                message = "must be a mapping"
+                yield Diagnostic(key, value, message, f"set its keys one by one, as {key}.KEY=VALUE")
+        elif key not in TYPES and not (value is None and dataclass) and not _says_no_type(default):
+            yield from faults(_like(type(default), dataclass and default != {}), key, value)
+
+
+FREE = ("reward.custom_reward_function", "reward")  # of these verl passes on further keys
+
+
+def _says_no_type(default: Any) -> bool:
+    """Return whether a default has no type: null, a required key, or an interpolation of another key."""
+    return default in (None, "???") or (isinstance(default, str) and "${" in default)
+
+
+@cache
+def _like(kind: type, dataclass: bool) -> TypeAdapter[Any]:
+    """Return the type of a default; an integer default of a dataclass may also be a float."""
+    kinds: dict[type, Any] = {int: float if dataclass else int, str: str | None, dict: dict | None}
+    return TypeAdapter(kinds.get(kind, kind), config={"strict": True, "allow_inf_nan": False})
