@@ -8,7 +8,8 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from rpg.config.keys import Settings
+from rpg.config.run_config import RunConfig
+from rpg.config.verl_keys import ACTOR, FSDP, MODEL, ROLLOUT
 from rpg.diagnostics import BadSetting
 
 GB = 1e9
@@ -91,85 +92,98 @@ def bytes_of(dtype: str | None) -> int:
     return 2 if dtype in ("bf16", "bfloat16", "fp16", "float16", "half") else 4
 
 
-def state(shape: Shape, s: Settings) -> tuple[int, int]:
+def state(shape: Shape, run: RunConfig) -> tuple[int, int]:
     """Return the bytes of all weights, and of AdamW's two moments; with LoRA only the adapter has moments."""
-    width, adapter = bytes_of(s.model_dtype), shape.adapter(s.lora_rank)
+    width, adapter = bytes_of(run[f"{FSDP}.model_dtype"]), shape.adapter(run[f"{MODEL}.lora_rank"])
     return width * (shape.parameters + adapter), 2 * width * (adapter or shape.parameters)
 
 
-def copies(s: Settings) -> int:
+def copies(run: RunConfig) -> int:
     """Return how often FSDP holds the model: once, or once in each group of fsdp_size ranks (HSDP)."""
-    return s.devices // s.fsdp_size if 0 < s.fsdp_size < s.devices else 1
+    return run.devices // run[f"{FSDP}.fsdp_size"] if 0 < run[f"{FSDP}.fsdp_size"] < run.devices else 1
 
 
-def update(shape: Shape, s: Settings) -> dict[str, float]:
+def update(shape: Shape, run: RunConfig) -> dict[str, float]:
     """Return the bytes of a device at the peak of an update under FSDP2, by what holds them.
 
     Activations: the hidden states that gradient checkpointing keeps, or all; and the larger of the logits of a
     micro-batch and a layer's backward, with the weights gathered for it; or AdamW's temporaries. Without flash-attn,
     torch's fp32 copy of the logits and attention over tokens x tokens.
     """
-    weights, moments = (0, 0) if s.offload_policy else (part * copies(s) / s.devices for part in state(shape, s))
-    rows = max(s.mini_batch * s.n // s.devices, 1)
-    tokens = min(s.micro_batch or 1, rows) * s.length
-    if s.actor_packs:
-        tokens = min(s.actor_tokens, rows * s.length)
-    width = bytes_of(s.compute_dtype or "bf16")
-    flash = s.attention == "flash_attention_2"
+    weights, moments = (
+        (0, 0) if run[f"{FSDP}.offload_policy"] else (part * copies(run) / run.devices for part in state(shape, run))
+    )
+    rows = max(run[f"{ACTOR}.ppo_mini_batch_size"] * run[f"{ROLLOUT}.n"] // run.devices, 1)
+    tokens = min(run[f"{ACTOR}.ppo_micro_batch_size_per_gpu"] or 1, rows) * run.length
+    if run[f"{ACTOR}.use_dynamic_bsz"]:
+        tokens = min(run[f"{ACTOR}.ppo_max_token_len_per_gpu"], rows * run.length)
+    width = bytes_of(run[f"{FSDP}.mixed_precision.param_dtype"] or "bf16")
+    flash = run[f"{MODEL}.override_config.attn_implementation"] == "flash_attention_2"
     kept, again = shape.hidden, 4 * shape.intermediate + 5 * shape.hidden
-    if not s.checkpointing:
+    if not run[f"{MODEL}.enable_gradient_checkpointing"]:
         kept, again = 4 * shape.intermediate + (18 if width == 2 else 8) * shape.hidden, 0
     layer = again + 3 * shape.intermediate + shape.hidden + 6 * shape.heads * shape.head_dim
-    logits = 0 if s.fused else shape.vocabulary * (width + (0 if flash else 4))
+    logits = 0 if run[f"{MODEL}.use_fused_kernels"] else shape.vocabulary * (width + (0 if flash else 4))
     peak = tokens * max(logits + 5 * width * shape.hidden, width * layer) + 3 * width * shape.largest
-    mask = width * tokens**2 if s.packs and not flash else 0
+    mask = width * tokens**2 if run[f"{MODEL}.use_remove_padding"] and not flash else 0
     activations = max(tokens * width * kept * shape.layers + mask + peak, moments / 2)
     parts = {"weights": weights, "gradients": moments / 2, "AdamW": moments, "activations": activations}
     return parts | {"outside torch": RESERVE}
 
 
-def rollout(shape: Shape, s: Settings, memory: float) -> dict[str, float]:
+def rollout(shape: Shape, run: RunConfig, memory: float) -> dict[str, float]:
     """Return the bytes of a device with `memory` bytes in a rollout: vLLM's share, and what is not offloaded."""
-    weights, moments = (part * copies(s) / s.devices for part in state(shape, s))
+    weights, moments = (part * copies(run) / run.devices for part in state(shape, run))
     return {
-        "vLLM": s.memory_share * memory,
-        "weights": 0 if s.offload_policy or s.param_offload else weights,
-        "AdamW": 0 if s.offload_policy or s.optimizer_offload else moments,
+        "vLLM": run[f"{ROLLOUT}.gpu_memory_utilization"] * memory,
+        "weights": 0 if run[f"{FSDP}.offload_policy"] or run[f"{FSDP}.param_offload"] else weights,
+        "AdamW": 0 if run[f"{FSDP}.offload_policy"] or run[f"{FSDP}.optimizer_offload"] else moments,
         "outside torch": RESERVE,
     }
 
 
-def kv_cache(shape: Shape, s: Settings, memory: float) -> tuple[float, int]:
+def kv_cache(shape: Shape, run: RunConfig, memory: float) -> tuple[float, int]:
     """Return bytes and tokens of a device's KV cache: vLLM's share of `memory` bytes, without weights and RESERVE.
 
     More devices than heads of keys and values repeat them.
     """
-    width = 4 if s.rollout_dtype in ("float32", "float") else 2
-    token = 2 * width * shape.layers * max(1, shape.kv_heads // s.tensor_parallel) * shape.head_dim
-    size = max(0.0, s.memory_share * memory - width * shape.parameters / s.tensor_parallel - RESERVE)
+    width = 4 if run[f"{ROLLOUT}.dtype"] in ("float32", "float") else 2
+    token = (
+        2
+        * width
+        * shape.layers
+        * max(1, shape.kv_heads // run[f"{ROLLOUT}.tensor_model_parallel_size"])
+        * shape.head_dim
+    )
+    size = max(
+        0.0,
+        run[f"{ROLLOUT}.gpu_memory_utilization"] * memory
+        - width * shape.parameters / run[f"{ROLLOUT}.tensor_model_parallel_size"]
+        - RESERVE,
+    )
     return size, round(size / token)
 
 
-def host(shape: Shape, s: Settings) -> dict[str, float]:
+def host(shape: Shape, run: RunConfig) -> dict[str, float]:
     """Return a node's bytes: the model while it loads (by all ranks if embeddings are tied), and offloaded state."""
-    weights, moments = state(shape, s)
-    offloaded = 1.5 * moments if s.offload_policy else moments if s.optimizer_offload else 0
-    share = copies(s) / s.nodes
+    weights, moments = state(shape, run)
+    offloaded = 1.5 * moments if run[f"{FSDP}.offload_policy"] else moments if run[f"{FSDP}.optimizer_offload"] else 0
+    share = copies(run) / run["trainer.nnodes"]
     return {
-        "model while it loads": (s.gpus if shape.tied else 1) * weights,
-        "reference": share * weights if s.has_reference_model and not s.lora_rank else 0,
+        "model while it loads": (run["trainer.n_gpus_per_node"] if shape.tied else 1) * weights,
+        "reference": share * weights if run.has_reference_model and not run[f"{MODEL}.lora_rank"] else 0,
         "offloaded optimizer": share * offloaded,
     }
 
 
-def estimate(shape: Shape, s: Settings, memory: float) -> tuple[bool, list[str]]:
+def estimate(shape: Shape, run: RunConfig, memory: float) -> tuple[bool, list[str]]:
     """Return whether a run fits GPUs of `memory` bytes, with a KV cache for one sequence, and its needs as lines."""
-    needs = {"update": update(shape, s), "rollout": rollout(shape, s, memory)}
-    size, tokens = kv_cache(shape, s, memory)
-    fits = tokens >= s.length and all(sum(parts.values()) <= memory for parts in needs.values())
+    needs = {"update": update(shape, run), "rollout": rollout(shape, run, memory)}
+    size, tokens = kv_cache(shape, run, memory)
+    fits = tokens >= run.length and all(sum(parts.values()) <= memory for parts in needs.values())
     lines = [_line(name, "a GPU", parts) for name, parts in needs.items()]
-    cache = f"KV cache  {size / GB:.3g} GB a GPU: {tokens} tokens, {tokens // s.length} sequences of full length"
-    return fits, [*lines, cache, _line("host", "a node", host(shape, s))]
+    cache = f"KV cache  {size / GB:.3g} GB a GPU: {tokens} tokens, {tokens // run.length} sequences of full length"
+    return fits, [*lines, cache, _line("host", "a node", host(shape, run))]
 
 
 def _line(name: str, where: str, parts: dict[str, float]) -> str:

@@ -3,15 +3,17 @@
 import json
 from pathlib import Path
 
-from rpg.config.fingerprint import recorded_in
-from rpg.config.keys import KEYS, ROWS
+from rpg.config.record import recorded
 from rpg.config.run_config import RunConfig
-from rpg.diagnostics import Findings, Refused, shown
+from rpg.config.verl_keys import ACTOR, FSDP, MODEL, OPTIM
+from rpg.diagnostics import Findings, shown
+from rpg.dotted import value_at
 from rpg.files.integrity import REFERENCE, STEP, TRACKER, UNCHECKED, ranks_that_saved, verify
 
 SHARDS = {"model": "model", "optimizer": "optim", "extra": "extra_state"}  # content -> kind in verl's file names
-CONTENTS = KEYS["load_contents"]
-UNITS = Path("transfer_queue/simple_storage/storage_unit_info.json")  # TransferQueue's list of storage units
+CONTENTS, DIRECTORY, PATH = f"{ACTOR}.checkpoint.load_contents", "trainer.default_local_dir", "trainer.resume_from_path"
+UNITS = "transfer_queue.backend.SimpleStorage.num_data_storage_units"
+UNITS_FILE = Path("transfer_queue/simple_storage/storage_unit_info.json")  # TransferQueue's list of storage units
 
 
 def checkpoint(run: RunConfig) -> Findings:
@@ -19,112 +21,68 @@ def checkpoint(run: RunConfig) -> Findings:
 
     verl would fail when it loads it, or silently start from scratch. Reads all bytes of the checkpoint.
     """
-    try:
-        if run.resumes_by_choice:
-            yield from _newest(run)
-        elif run.settings.resume_mode == "resume_path" and run.settings.resume_path is not None:
-            yield from _named(run, run.settings.resume_path)
-    except OSError as error:
-        yield run.settings.error("directory", f"{error.filename}: {error.strerror}", "make it readable")
-
-
-def _loadable(run: RunConfig, named: str, directory: Path) -> Findings:
-    """Compare a complete checkpoint with the files that this run's ranks will load.
-
-    On nodes without a shared directory only this node's files are seen; without any, nothing is compared.
-    """
-    s, ranks, name = run.settings, run.settings.devices, directory.name
-    kinds = [SHARDS[content] for content in map(str, s.load_contents or SHARDS) if content in SHARDS]
-    if s.reference != "old" and not s.lora_rank:
-        kinds.append(REFERENCE)
-    saved = {kind: ranks_that_saved(directory, kind) for kind in kinds}
-    if not any(saved.values()):
-        return
-    export = (
-        f"`rpg export {directory} --out DIR` makes a model directory from which a new run starts "
-        f"(MODEL_PATH=DIR and another {KEYS['directory']})"
-    )
-    others = set().union(*saved.values()) - {ranks}
-    if not any(ranks in sizes for sizes in saved.values()):
-        number = min(others)
-        message = f"{name} was saved by {number} ranks, and verl loads it with {number} only; this run has {ranks}"
-        resume = f"{KEYS['resume_mode']}=resume_path {KEYS['resume_path']}=DIR/{name}"
-        rewrite = f"run `rpg export {directory} --ranks {ranks} --out DIR` and set {resume}"
-        yield s.error(named, message, f"set {KEYS['gpus']} x {KEYS['nodes']} = {number}, or {rewrite}")
-        return
-    yield from _of_another_model(run, directory, "optim" in kinds and not s.val_only)
-    for kind, sizes in saved.items():
-        if ranks not in sizes and kind == REFERENCE:
-            message = f"{name} has no reference of {ranks} ranks, and {s.shown('reference')}"
-            yield s.error(named, message, f"resume with the mode with which it was saved, or {export}")
-        elif ranks not in sizes:
-            message = f"{name} has no actor/{kind}_world_size_{ranks}_rank_*.pt, which {CONTENTS} asks for"
-            yield s.error(named, message, f"take it out of {CONTENTS}, or {export}")
-    if s.schedule != "sync" and (directory / UNITS).is_file():
-        units = len(json.loads((directory / UNITS).read_bytes()))
-        if units != s.storage_units:
-            message = f"{name} holds a queue of {units} units, and TransferQueue loads it with {units} only"
-            yield s.error("storage_units", message, f"set it to {units}")
-
-
-def _of_another_model(run: RunConfig, directory: Path, with_optimizer: bool) -> Findings:
-    """Compare the settings that decide the shards' content with those of the run that saved them, if it says them."""
-    try:
-        saved = recorded_in(directory.parent)
-    except Refused as refusal:
-        yield from refusal.diagnostics
-        return
-    kinds = ("model", "optimizer") if with_optimizer else ("model",)
-    for row in ROWS.values():  # whatever rpg.resume_changed says
-        if row.shards in kinds and row.key in saved and saved[row.key] != run.get(row.key):
-            message = (
-                f"{directory.name} was saved with {row.key}={shown(saved[row.key])}: its files do not fit this run's"
-            )
-            yield run.settings.error(row.name, message, "resume with that, or start a new run under another name")
-
-
-def _named(run: RunConfig, path: str) -> Findings:
-    """Checks trainer.resume_from_path; verl reads the step from the directory's name."""
-    s = run.settings
-    if not Path(path).is_dir():
-        yield s.error("resume_path", "no such directory", "name a run's global_step_N directory")
-    elif not STEP.fullmatch(path.rpartition("/")[2]):
-        yield s.error("resume_path", "must end in global_step_N, without a trailing /")
-    else:
-        verdict = verify(Path(path))
+    if run.resumes_by_choice:
+        yield from _newest(run)
+    elif run["trainer.resume_mode"] == "resume_path" and run[PATH] is not None:
+        directory = Path(run[PATH])
+        if not directory.is_dir() or not STEP.fullmatch(directory.name):
+            yield run.error(PATH, "no such directory global_step_N", "name one of a run")
+            return
+        verdict = verify(directory)
         for message in verdict.faults:
-            remedy = (
-                f"name another checkpoint, or use {KEYS['resume_mode']}=auto for the newest complete one of this run"
-            )
-            yield s.error("resume_path", message, remedy)
+            yield run.error(PATH, message, "name another, or trainer.resume_mode=auto for the newest complete one")
         if verdict.complete:
-            yield from _loadable(run, "resume_path", Path(path))
+            yield from _loadable(run, PATH, directory)
             if not verdict.has_manifest:
-                yield s.finding("resume_path", UNCHECKED, "", "warning")
+                yield run.error(PATH, UNCHECKED, "", "warning")
 
 
 def _newest(run: RunConfig) -> Findings:
-    s, chosen = run.settings, run.newest_checkpoint
+    chosen = run.newest_checkpoint
     if chosen.newest is None:
-        anew = f"{KEYS['resume_mode']}=disable starts over; or set another {KEYS['directory']}"
-        for verdict in chosen.passed_over:
-            message = f"{verdict.directory.name} cannot be resumed from: {verdict.why}"
-            yield s.error("directory", message, f"no other checkpoint is complete; {anew}")
-        if chosen.tracker is not None and not chosen.passed_over:
-            message = f"{TRACKER} says {chosen.tracker!r}, and there is no checkpoint; verl would start from scratch"
-            yield s.error("directory", message, anew)
+        anew = f"set another {DIRECTORY}, or move this one aside, to start over"
+        reasons = [f"{verdict.directory.name} cannot be resumed from: {verdict.why}" for verdict in chosen.passed_over]
+        if chosen.tracker is not None and not reasons:
+            reasons = [f"{TRACKER} says {chosen.tracker!r}, and there is no checkpoint; verl would start from scratch"]
+        for reason in reasons:
+            yield run.error(DIRECTORY, reason, anew)
         return
     name = chosen.newest.directory.name
     for verdict in chosen.passed_over:
-        message = f"{verdict.directory.name} is skipped: {verdict.why}"
-        yield s.finding("directory", message, f"the run resumes from {name}", "warning")
-    judged = [verdict.directory.name for verdict in (*chosen.passed_over, chosen.newest)]
-    if f"global_step_{chosen.tracker}" not in judged:
-        state = "is missing" if chosen.tracker is None else f"says {chosen.tracker!r}, which does not exist"
-        yield s.finding("directory", f"{TRACKER} {state}", f"the run resumes from {name}", "warning")
-    if unloadable := list(_loadable(run, "directory", chosen.newest.directory)):
-        yield from unloadable
-    elif chosen.newest.has_manifest:
-        yield s.finding("directory", f"{name} is complete by its manifest; the run resumes from it", "", "ok")
-    else:
-        yield s.finding("directory", f"{name} {UNCHECKED}", "", "warning")
+        yield run.error(DIRECTORY, f"{verdict.directory.name}: {verdict.why}", f"resumes from {name}", "warning")
+    yield from _loadable(run, DIRECTORY, chosen.newest.directory)
+    if not chosen.newest.has_manifest:
+        yield run.error(DIRECTORY, f"{name} {UNCHECKED}", "", "warning")
+
+
+def _loadable(run: RunConfig, named: str, directory: Path) -> Findings:
+    """Compare a complete checkpoint with the files that this run's ranks will load, and with its run's settings.
+
+    On nodes without a shared directory only this node's files are seen; without any, nothing is compared.
+    """
+    ranks, name = run.devices, directory.name
+    kinds = [SHARDS[content] for content in run[CONTENTS] or SHARDS if content in SHARDS]
+    kinds += [REFERENCE] if run.rpg.reference.mode != "old" and not run[f"{MODEL}.lora_rank"] else []
+    saved = {kind: ranks_that_saved(directory, kind) for kind in kinds}
+    others = sorted(set().union(*saved.values()) - {ranks})
+    export = f"`rpg export {directory} --out DIR` makes a model from which a new run starts"
+    if others and not any(ranks in sizes for sizes in saved.values()):
+        message = f"{name} was saved by {others[0]} ranks, and verl loads it with as many; this run has {ranks}"
+        yield run.error(named, message, f"use {others[0]} GPUs; rewrite it by `rpg export --ranks {ranks}`; {export}")
+        return
+    for kind, sizes in saved.items() if any(saved.values()) else ():
+        if ranks not in sizes:
+            what = f"has no {kind} of {ranks} ranks, which this run loads"
+            yield run.error(named, f"{name} {what}", f"resume with the settings with which it was saved; {export}")
+    config, _ = recorded(directory.parent)
+    of_optimizer = [f"{OPTIM}.optimizer", f"{OPTIM}.optimizer_impl"] if "optim" in kinds else []
+    for key in (f"{ACTOR}.strategy", f"{FSDP}.fsdp_size", f"{MODEL}.lora_rank", *of_optimizer):
+        if config and value_at(config, key) != run[key]:  # whatever rpg.resume_changed says
+            message = f"{name} was saved with {key}={shown(value_at(config, key))}: its files do not fit"
+            yield run.error(key, message, "resume with that, or start a new run under another name")
+    if run["trainer.v1.trainer_mode"] != "sync" and (directory / UNITS_FILE).is_file():
+        units = len(json.loads((directory / UNITS_FILE).read_bytes()))
+        if units != run[UNITS]:
+            yield run.error(
+                UNITS, f"{name} holds a queue of {units} units, and loads with as many", f"set it to {units}"
+            )

@@ -4,33 +4,30 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rpg.config.keys import KEYS, ROLLOUT
 from rpg.config.run_config import RunConfig
 from rpg.config.user_code import is_ours
+from rpg.config.verl_keys import FUNCTION, MODEL, ROLLOUT
+from rpg.data.check import check_file, check_overlap, score_remedy
 from rpg.data.prompts import NoTokenizer, PromptCount, PromptTokenizer, count_prompts
-from rpg.data.readers import DataError
-from rpg.data.row_checks import SAME_TYPES, check_file, check_overlap, misfit, unreadable
-from rpg.data.row_model import score_remedy
+from rpg.data.readers import DataError, read_file
 from rpg.diagnostics import ABSENT, Diagnostic, Findings, shown
 from rpg.rewards import is_known
 
 PATTERN = re.compile(r"[*?\[\]]|::")  # what datasets.load_dataset does not take literally
-TEXTS = (pa.string(), pa.large_string(), pa.string_view())  # Arrow types that it reads as text, or in a dictionary
-LISTS = (pa.ListType, pa.LargeListType, pa.FixedSizeListType)  # and as lists
 
 BUILD = (
-    "check the path, or build it: bash scripts/prepare_data.sh (7b, 4b), `rpg data build gsm8k` (1gpu), "
+    "check the path, or build it: bash scripts/prepare_data.sh (7b, 4b), `rpg data build gsm8k`, "
     "`rpg demo --prepare-only` (cpu; --model toy)"
 )
 DEFAULT_LOOP = f"{ROLLOUT}.agent.default_agent_loop"
-TRAIN, VAL, FILTERED = KEYS["train_files"], KEYS["val_files"], KEYS["filters_prompts"]
+LOOPS = f"{ROLLOUT}.agent.agent_loop_config_path"
+TRAIN, VAL, FILTERED = "data.train_files", "data.val_files", "data.filter_overlong_prompts"
+BATCH, EPOCHS, STEPS = "data.train_batch_size", "trainer.total_epochs", "trainer.total_training_steps"
 
 
 def elsewhere(path: str) -> bool:
@@ -45,12 +42,6 @@ class DataFile:
     key: str
     name: str
 
-    @cached_property
-    def footer(self) -> tuple[pa.Schema, int]:
-        """Schema and number of rows. Raises OSError or ArrowException."""
-        with pq.ParquetFile(self.name) as file:
-            return file.schema_arrow, file.metadata.num_rows
-
     def error(self, message: str, remedy: str = BUILD) -> Diagnostic:
         """Return an error of this file."""
         return Diagnostic(self.key, self.name, message, remedy)
@@ -63,24 +54,21 @@ def local_files(run: RunConfig) -> list[DataFile]:
 
 
 def data_files(run: RunConfig) -> Findings:
-    """Every parquet file can be read, and has rows and the columns that verl reads; those of a list have equal types,
-    rpg.rewards has a rule for every data_source, and the training files fill a batch.
+    """Every parquet file can be read and has rows, rpg.rewards has a rule for every data_source, and the training
+    files fill a batch and last for the steps.
 
-    Reads the footers and, of files without a fault, the column data_source.
+    Reads a row, the footers, and the column data_source.
     """
-    if run.settings.data_class:  # a class of the user's reads the data
+    if run["data.custom_cls.path"]:  # a class of the user's reads the data
         return
     files = []
     for file in local_files(run):
-        errors = list(faults(file, run.settings.prompt_key))
+        errors = list(faults(file, run["data.prompt_key"]))
         yield from errors
         files += [] if errors else [file]
-    for key in (TRAIN, VAL):
-        if why := misfit([file.footer[0] for file in files if file.key == key]):
-            yield Diagnostic(key, run.get(key), f"verl cannot concatenate these files ({why})", SAME_TYPES)
-    if is_ours(run.settings.reward):
+    if is_ours(run[f"{FUNCTION}.path"]):
         yield from _data_sources(files)
-    yield from _enough_rows(run, [file.footer[1] for file in files if file.key == TRAIN])
+    yield from _enough_rows(run, [pq.read_metadata(file.name).num_rows for file in files if file.key == TRAIN])
 
 
 def faults(file: DataFile, prompt_key: str) -> Findings:
@@ -88,44 +76,25 @@ def faults(file: DataFile, prompt_key: str) -> Findings:
     path = Path(file.name)
     if not path.is_file():
         message = "is a directory, not a file" if path.is_dir() else "no such file"
-        yield file.error(message, f"{BUILD} or set {'TRAIN_FILE' if file.key == TRAIN else 'TEST_FILE'}")
+        yield file.error(message, f"{BUILD} or set {file.key}")
         return
     if PATTERN.search(file.name):
         message = "is read as a pattern by datasets, which verl calls: other files, or none, would be loaded"
         yield file.error(message, "rename it, without * ? [ ] and ::")
         return
     if path.suffix != ".parquet":
-        message = "is not a .parquet file, which the checks and our commands need"
-        yield file.error(message, f"rpg data build --from {file.name}")
+        yield file.error(f"name ends in {path.suffix!r}", f"rpg data build --from {file.name}")
         return
     try:
-        schema, rows = file.footer
-    except (pa.ArrowException, OSError) as error:
-        yield file.error(f"not a parquet file: {error}")
+        _, row = next(read_file(file.name), ("", None))
+    except DataError as error:
+        message, _, remedy = str(error).removeprefix(f"{file.name}: ").partition("; ")
+        yield file.error(message, remedy)
         return
-    if rows == 0:
+    if row is None:
         yield file.error("no rows")
-    if fault := unreadable(file.name, schema):
-        yield file.error(*fault)
-    types = dict(zip(schema.names, schema.types, strict=True))
-    for column, words in _unusable(types, prompt_key):
-        state = f"is {types[column]}" if column in types else "is missing"
-        yield file.error(f"column {column} {state}; it must be {words}")
-
-
-def _unusable(types: dict[str, Any], prompt_key: str) -> Iterator[tuple[str, str]]:
-    """Yield the columns whose Arrow types verl cannot use, and what they must be."""
-    source, prompt, reward = (types.get(name, pa.null()) for name in ("data_source", prompt_key, "reward_model"))
-    if (source.value_type if isinstance(source, pa.DictionaryType) else source) not in TEXTS:
-        yield "data_source", "text"
-    if not isinstance(prompt, LISTS) or not {"role", "content"} <= _fields(prompt.value_type):
-        yield prompt_key, "a list of {role, content}"
-    if "ground_truth" not in _fields(reward):
-        yield "reward_model", "a structure with ground_truth"
-
-
-def _fields(kind: Any) -> set[str]:
-    return {field.name for field in kind} if isinstance(kind, pa.StructType) else set()
+    elif missing := [name for name in ("data_source", prompt_key, "reward_model") if name not in row]:
+        yield file.error(f"lacks the columns {', '.join(missing)}", f"rpg data build --from {file.name}")
 
 
 def _data_sources(files: list[DataFile]) -> Findings:
@@ -142,56 +111,15 @@ def _enough_rows(run: RunConfig, counts: list[int]) -> Findings:
     """Compare the rows of the training files with batch and steps; verl's loader drops an incomplete batch."""
     if len(counts) < len(run.files("train")):  # the others are not on this machine
         return
-    s, rows = run.settings, sum(counts)
-    steps = s.epochs * ((min(rows, s.train_samples) if s.train_samples > 0 else rows) // s.batch)
-    if rows < s.batch:
-        yield s.error("batch", f"is more than the {rows} rows of {TRAIN}", "lower it or give more data")
-    elif 0 < s.train_samples < s.batch:
-        yield s.error("train_samples", f"is below {s.shown('batch')}", "raise it, or lower the batch")
-    elif s.steps is not None and steps < s.steps:
-        message = f"is more than the {steps} steps of {s.shown('epochs')}: verl would end before its last"
-        remedy = f"raise {KEYS['epochs']}, or set this to null"
-        yield s.error("steps", f"{message} checkpoint and validation", remedy)
-
-
-def prompts_fit(run: RunConfig) -> Findings:
-    """The chat template takes every prompt, and none is longer than data.max_prompt_length unless
-    data.filter_overlong_prompts leaves it out.
-
-    verl would cut the beginning of a longer prompt, whatever data.truncation says, and go on.
-
-    Of cost "verl" for transformers, which verl imports too.
-    """
-    s = run.settings
-    # a data set class of the user's, or tools, make other prompts
-    if s.data_class or s.tools or s.function_tools:
-        return
-    # data_files reports the files that have faults
-    if not (files := [file for file in local_files(run) if not any(faults(file, s.prompt_key))]):
-        return
-    path, limit = s.tokenizer or s.model, s.prompt
-    try:
-        tokenizer = PromptTokenizer(path, s.chat_template, s.template_kwargs, bool(s.trust_remote_code))
-    except DataError as error:
-        message, _, remedy = str(error).removeprefix(f"{path}: ").partition("; ")
-        unknown = isinstance(error, NoTokenizer) and not Path(path).is_dir()
-        yield Diagnostic(KEYS["model"], path, message, remedy, "skip" if unknown else "error")
-        return
-    for name, near in tokenizer.unread_arguments().items():
-        # without a near name it may be another model's, such as Qwen3's enable_thinking
-        message, level = f"the chat template of {path} does not read it", "error" if near else "warning"
-        key = f"{KEYS['template_kwargs']}.{name}"
-        yield Diagnostic(key, run.get(key), message, near or "remove it", level)
-    if isinstance(s.prompt_cut, int) and s.prompt_cut < limit:
-        message = f"is below {s.shown('prompt')}: verl would cut longer prompts to it"
-        yield s.error("prompt_cut", message, "remove the override")
-    counts = [(file, count_prompts(_prompts(file, s.prompt_key), tokenizer, limit)) for file in files]
-    for file, count in counts:
-        if count.unusable:
-            more = f" (and {count.unusable - 1} other rows)" if count.unusable > 1 else ""
-            remedy = f"change the row or leave it out; a template that takes it is set by {KEYS['chat_template']}"
-            yield file.error(f"{count.first_unusable}{more}", remedy)
-    yield from _too_long(run, counts)
+    rows, batch, samples = sum(counts), run[BATCH], run["data.train_max_samples"]
+    steps, planned = run[EPOCHS] * ((min(rows, samples) if samples > 0 else rows) // batch), run[STEPS]
+    if rows < batch:
+        yield run.error(BATCH, f"is more than the {rows} rows of {TRAIN}", "lower it or give more data")
+    elif 0 < samples < batch:
+        yield run.error("data.train_max_samples", f"is below {run.shown(BATCH)}", "raise it, or lower the batch")
+    elif planned is not None and steps < planned:
+        message = f"is more than the {steps} steps of {run.shown(EPOCHS)}: verl would end before its last"
+        yield run.error(STEPS, f"{message} checkpoint and validation", f"raise {EPOCHS}, or set this to null")
 
 
 def agent_loops(run: RunConfig) -> Findings:
@@ -204,48 +132,87 @@ def agent_loops(run: RunConfig) -> Findings:
     from verl.utils.import_utils import resolve_config_path
     from yaml import YAMLError
 
-    s = run.settings
-    if s.data_class:
+    if run["data.custom_cls.path"]:
         return
     known = {*_agent_loop_registry}
-    if s.agent_loops:
+    if run[LOOPS]:
         try:
-            loops: Any = OmegaConf.to_container(OmegaConf.load(resolve_config_path(s.agent_loops)))
+            loops: Any = OmegaConf.to_container(OmegaConf.load(resolve_config_path(run[LOOPS])))
             known |= {loop["name"] for loop in loops}
         except (OSError, ValueError, LookupError, TypeError, YAMLError) as error:
-            yield s.error("agent_loops", f"cannot be read ({error})", "see verl's page on agent loops")
+            yield run.error(LOOPS, f"cannot be read ({error})", "see verl's page on agent loops")
             return
-    listed = f"verl has {', '.join(sorted(known))}; add others by {KEYS['agent_loops']}"
+    listed = f"verl has {', '.join(sorted(known))}; add others by {LOOPS}"
     without = False
-    for file in (file for file in local_files(run) if not any(faults(file, s.prompt_key))):
-        if "agent_name" not in file.footer[0].names:
+    for file in (file for file in local_files(run) if not any(faults(file, run["data.prompt_key"]))):
+        if "agent_name" not in pq.read_schema(file.name).names:
             without = True
             continue
         names = pq.read_table(file.name, columns=["agent_name"])["agent_name"].unique().to_pylist()
         if unknown := [name for name in names if name not in known]:
             yield file.error(f"agent_name {', '.join(map(shown, unknown))} is no agent loop", listed)
-    if without and run.get(DEFAULT_LOOP) not in known:
-        yield Diagnostic(DEFAULT_LOOP, run.get(DEFAULT_LOOP), "is no agent loop", listed)
+    if without and run[DEFAULT_LOOP] not in known:
+        yield Diagnostic(DEFAULT_LOOP, run[DEFAULT_LOOP], "is no agent loop", listed)
+
+
+def prompts_fit(run: RunConfig) -> Findings:
+    """The chat template takes every prompt, and none is longer than data.max_prompt_length unless
+    data.filter_overlong_prompts leaves it out.
+
+    verl would cut the beginning of a longer prompt, whatever data.truncation says, and go on.
+
+    Of cost "verl" for transformers, which verl imports too.
+    """
+    # a data set class of the user's, or tools, make other prompts
+    if run["data.custom_cls.path"] or run["data.tool_config_path"] or run["data.function_tool_path"]:
+        return
+    # data_files reports the files that have faults
+    if not (files := [file for file in local_files(run) if not any(faults(file, run["data.prompt_key"]))]):
+        return
+    path, limit = run[f"{MODEL}.tokenizer_path"] or run[f"{MODEL}.path"], run["data.max_prompt_length"]
+    try:
+        tokenizer = PromptTokenizer(
+            path,
+            run[f"{MODEL}.custom_chat_template"],
+            run["data.apply_chat_template_kwargs"],
+            bool(run[f"{MODEL}.trust_remote_code"]),
+        )
+    except DataError as error:
+        message, _, remedy = str(error).removeprefix(f"{path}: ").partition("; ")
+        unknown = isinstance(error, NoTokenizer) and not Path(path).is_dir()
+        yield Diagnostic(f"{MODEL}.path", path, message, remedy, "skip" if unknown else "error")
+        return
+    for name, near in tokenizer.unread_arguments().items():
+        # without a near name it may be another model's, such as Qwen3's enable_thinking
+        message, level = f"the chat template of {path} does not read it", "error" if near else "warning"
+        key = f"data.apply_chat_template_kwargs.{name}"
+        yield Diagnostic(key, run[key], message, near or "remove it", level)
+    counts = [(file, count_prompts(_prompts(file, run["data.prompt_key"]), tokenizer, limit)) for file in files]
+    for file, count in counts:
+        if count.unusable:
+            more = f" (and {count.unusable - 1} other rows)" if count.unusable > 1 else ""
+            remedy = f"change the row or leave it out; a template that takes it is set by {MODEL}.custom_chat_template"
+            yield file.error(f"{count.first_unusable}{more}", remedy)
+    yield from _too_long(run, counts)
 
 
 def _too_long(run: RunConfig, counts: list[tuple[DataFile, PromptCount]]) -> Findings:
     """Report prompts that verl would cut, or leave out if that is asked for; counts: each file and its prompts."""
-    s = run.settings
     longest = max((count.longest for _, count in counts), default=0)
     for file, count in counts:
-        if count.too_long and s.filters_prompts:
-            message = f"leaves out {count.too_long} of {count.rows} prompts of {file.name}"
-            yield s.finding("filters_prompts", message, "", "warning")
-        elif count.too_long:
-            message = (
-                f"{count.too_long} of {count.rows} prompts of {file.name} are longer, up to {count.longest} tokens "
-                f"(first: row {count.first_too_long}): verl would cut their beginning"
-            )
-            yield s.error("prompt", message, f"set it to {longest}, or {FILTERED}=true to leave them out")
-    left = [count.rows - count.too_long for file, count in counts if file.key == TRAIN]
-    if s.filters_prompts and sum(left) < s.batch and len(left) == len(run.files("train")):
-        message = f"leaves {sum(left)} rows of {TRAIN}, below {s.shown('batch')}"
-        yield s.error("filters_prompts", message, f"raise {KEYS['prompt']}, or lower {KEYS['batch']}")
+        if not (rows := count.too_long):
+            continue
+        of_file = f"{len(rows)} of {len(count.lengths)} prompts of {file.name}"
+        if run[FILTERED]:
+            yield run.error(FILTERED, f"leaves out {of_file}", "", "warning")
+        else:
+            more = f"up to {count.longest} tokens (first: row {rows[0]}): verl would cut their beginning"
+            remedy = f"set it to {longest}, or {FILTERED}=true to leave them out"
+            yield run.error("data.max_prompt_length", f"{of_file} are longer, {more}", remedy)
+    left = [len(count.lengths) - len(count.too_long) for file, count in counts if file.key == TRAIN]
+    if run[FILTERED] and sum(left) < run[BATCH] and len(left) == len(run.files("train")):
+        message = f"leaves {sum(left)} rows of {TRAIN}, below {run.shown(BATCH)}"
+        yield run.error(FILTERED, message, f"raise data.max_prompt_length, or lower {BATCH}")
 
 
 def _prompts(file: DataFile, key: str) -> Iterator[Any]:
@@ -260,13 +227,13 @@ def rows(run: RunConfig) -> Findings:
 
     Runs `rpg data check`; `prompts fit` counts the tokens.
     """
-    if run.settings.data_class:
+    if run["data.custom_cls.path"]:
         return
     checked = []
     for name in dict.fromkeys([*run.files("train"), *run.files("val")]):
         path = Path(name)
         if path.is_file():
-            checked.append(check_file(path, own_reward=not is_ours(run.settings.reward)))
+            checked.append(check_file(path, own_reward=not is_ours(run[f"{FUNCTION}.path"])))
         elif elsewhere(name):
             yield Diagnostic(name, ABSENT, "is not on this machine", level="skip")
     check_overlap(checked)

@@ -1,118 +1,104 @@
 """Checks of loss, advantages, KL and reference, whose faults would silently train something else."""
 
-from rpg.config.keys import KEYS, ROWS, SEPARATE
 from rpg.config.run_config import RunConfig
+from rpg.config.verl_keys import ACTOR, CORRECTION, FSDP, LOSS, MODEL, OPTIM, REF, ROLLOUT, SEPARATE
 from rpg.diagnostics import Findings, did_you_mean
-from rpg.names import ADVANTAGES, CLIP_SCOPES, DIVERGENCES, KL_SCOPES, LOSSES, MOVING_REFERENCES, RHO_BOUND
-from rpg.registry.methods import BOUNDS
-from rpg.verl_plugin.schedule_free import asked_for
+from rpg.names import ADVANTAGES, CLIP_BRANCHES, CLIP_SCOPES, KL_SCOPES, LOSSES, MOVING_REFERENCES, RHO_BOUND
+from rpg.verl_plugin.schedule_free import OPTIMIZER, PACKAGE, asked_for
 
-BY_RESPONSE = ("sapo",)  # a loss of verl that ignores loss_agg_mode: it averages over responses
-BY_MICRO_BATCH = {  # losses of verl that depend on how a mini-batch is split into micro-batches
-    "geo_mean": "averages over each micro-batch, and micro-batches are summed: the gradient grows with their number",
-    "clip_cov": "chooses tokens in each micro-batch, at least one",
-    "kl_cov": "chooses tokens in each micro-batch, at least one",
-}
-WITHOUT_BOUNDS = ("sapo", "gpg", "kl_cov", "dro")  # losses of verl that read neither clip_low nor clip_high
-WITH_C = ("vanilla", "dppo_tv", "dppo_kl", "bypass_mode")  # that read clip_c
 WITH_GROUPS = ("rpg", "grpo", "rloo", "opo", "gpg")  # estimators whose baseline is 0 in a group of one
-USUAL_BETA = 1e-4  # rpg_trainer.yaml's default; methods with another coefficient do not change it
+LOSS_MODE, REFERENCE = f"{LOSS}.loss_mode", "rpg.reference.mode"
 
 
 def names_of_ours(run: RunConfig) -> Findings:
-    """A loss or estimator whose name begins with rpg exists.
+    """A loss or estimator whose name begins with rpg exists, and no estimator needs a critic.
 
-    verl.py looks up other names, and those of the user's files.
+    The check `registered` looks up other names, and those of the user's files; it imports verl.
     """
-    s = run.settings
-    for field, known in (("loss", LOSSES), ("estimator", ADVANTAGES)):
-        name = getattr(s, field)
-        if name.lower().startswith("rpg") and name not in known and not s.libraries:
-            yield s.error(field, "is not registered", did_you_mean(name, known))
+    if run["algorithm.adv_estimator"] == "gae":
+        yield run.error("algorithm.adv_estimator", "needs a critic, which this recipe has not", "set rpg or grpo")
+    for key, known in ((LOSS_MODE, LOSSES), ("algorithm.adv_estimator", ADVANTAGES)):
+        name = run[key]
+        if name.lower().startswith("rpg") and name not in known and not run.rpg.external_lib:
+            yield run.error(key, "is not registered", did_you_mean(name, known))
 
 
 def read_by_the_loss(run: RunConfig) -> Findings:
-    """Each changed setting of loss, clip, KL and weights is read, if the loss is not the user's.
-
-    Of what verl reads a warning, because scripts of its users carry such keys.
-    """
-    s = run.settings
-    if s.loss not in LOSSES and s.libraries:
+    """An RPG loss reads each setting of its clip and KL that is changed."""
+    if run[LOSS_MODE] not in LOSSES:
         return
-    divergence, estimator, clip = LOSSES.get(s.loss, ("", "", "verl's"))
-    rule = s.clip_scope or CLIP_SCOPES[0] if estimator == "differentiable" else clip
-    by_response = s.loss_kl_scope == "response"
-    user_estimator = bool(s.libraries) and s.estimator not in ADVANTAGES
-    readers = {
-        ("loss", "kl_scope"): {
-            "clip_scope": estimator == "differentiable",
-            "clip_branch": clip == "ppo",
-            "clip_low": rule != "none",
-            "clip_high": rule != "none",
-            "clip_c": rule not in ("none", "hard"),
-            "z_old": divergence in ("ufkl", "urkl") and not by_response,  # 1 between normalised policies
-            "rho_bound": divergence in ("fkl", "ufkl") and by_response,
-        },
-        ("loss",): {
-            **dict.fromkeys(("tau_pos", "tau_neg"), s.loss == "sapo"),
-            **dict.fromkeys(("clip_low", "clip_high"), s.loss not in WITHOUT_BOUNDS),
-            "clip_c": s.loss in LOSSES or s.loss in WITH_C,
-        },
-        ("estimator",): {
-            "gamma": s.estimator in ("gae", "reinforce_plus_plus") or user_estimator,
-            "lam": s.estimator == "gae" or user_estimator,
-        },
-        ("aggregation",): {"loss_scale": s.aggregation == "seq-mean-token-sum-norm"},
-        ("kl_loss",): dict.fromkeys(("kl_loss_coef", "kl_loss_kind"), s.kl_loss),
-        ("kl_in_reward",): dict.fromkeys(("kl_in_reward_coef", "kl_in_reward_kind"), s.kl_in_reward),
-        ("weight",): dict.fromkeys(("weight_threshold", "weight_mean_one"), s.weight is not None),
-        ("rejection",): {"rejection_threshold": s.rejection is not None},
+    divergence, estimator, clip = LOSSES[run[LOSS_MODE]]
+    rule = run[f"{LOSS}.clip_scope"] or CLIP_SCOPES[0] if estimator == "differentiable" else clip
+    of_responses = run[f"{LOSS}.kl_scope"] == "response"
+    reads = {  # key: whether it is read, and the values that change nothing
+        f"{LOSS}.clip_scope": (estimator == "differentiable", (None,)),
+        f"{LOSS}.clip_branch": (clip == "ppo", (None, CLIP_BRANCHES[0])),
+        f"{LOSS}.z_old": (divergence in ("ufkl", "urkl") and not of_responses, (None, 1.0)),
+        "rpg.rho_bound": (divergence in ("fkl", "ufkl") and of_responses, (None, RHO_BOUND)),
+        f"{ACTOR}.clip_ratio_low": (rule != "none", (0.2,)),  # of the group `clip`
+        f"{ACTOR}.clip_ratio_high": (rule != "none", (0.28,)),
+        f"{ACTOR}.clip_ratio_c": (rule not in ("none", "hard"), (10.0,)),
     }
-    for reasons, reads in readers.items():
-        for name in (name for name, is_read in reads.items() if not is_read):
-            usual = {"clip_scope": None, "clip_branch": None, "rho_bound": RHO_BOUND}.get(name, ROWS[name].named)
-            if getattr(s, name) not in (None, usual, 0 if name.endswith("_coef") else None):
-                message = f"is not read with {' and '.join(map(s.shown, reasons))}"
-                yield s.finding(name, message, "remove it", "error" if "kl_scope" in reasons else "warning")
+    for key, (is_read, usual) in reads.items():
+        if not is_read and run[key] not in usual:
+            yield run.error(key, f"is not read by {run.shown(LOSS_MODE)} with kl_scope={run.rpg.kl_scope}", "remove it")
 
 
 def kl_counted_once(run: RunConfig) -> Findings:
     """Verl's KL loss and KL in the reward are off, or have coefficient 0, beside an RPG loss."""
-    s = run.settings
-    remedy = f"set it to false; the strength of the KL is {KEYS['kl_coef']}"
-    for name in ("kl_loss", "kl_in_reward"):
-        if s.loss in LOSSES and getattr(s, name) and getattr(s, f"{name}_coef") != 0:
-            beside = f"with {s.shown(f'{name}_coef')} beside {s.shown('loss')}"
-            yield s.error(name, f"{beside} counts the KL twice: the RPG loss contains its own", remedy)
+    pairs = {f"{ACTOR}.use_kl_loss": f"{ACTOR}.kl_loss_coef", "algorithm.use_kl_in_reward": "algorithm.kl_ctrl.kl_coef"}
+    for switch, coefficient in pairs.items():
+        if run[LOSS_MODE] in LOSSES and run[switch] and run[coefficient] != 0:
+            message = f"with {run.shown(coefficient)} counts the KL twice: {run[LOSS_MODE]} contains its own"
+            yield run.error(switch, message, "set it to false; rpg.kl_coef is the strength of the KL")
 
 
-def beta_reaches_the_loss(run: RunConfig) -> Findings:
-    """A changed rpg.kl_coef is the coefficient that the loss uses."""
-    s = run.settings
-    if s.loss in LOSSES:
-        used = s.kl_coef
-        if used is None:
-            message = f"is set, and {s.shown('beta')} does not reach it: the loss would take {USUAL_BETA}"
-            yield s.error("loss", message, "choose the loss by method=rpg, rpg_rf or rpg_rf_clip_ppo")
-    else:
-        used = s.kl_loss_coef if s.kl_loss else s.kl_in_reward_coef if s.kl_in_reward else 0
-    if s.beta not in (USUAL_BETA, used):
-        message = (
-            f"reaches no KL: an RPG loss takes {s.shown('kl_coef')}, another {s.shown('kl_loss_coef')} if "
-            f"{KEYS['kl_loss']}, or {s.shown('kl_in_reward_coef')} if {KEYS['kl_in_reward']}"
-        )
-        yield s.finding("beta", message, "remove it, or set that key", "warning")
+def reference(run: RunConfig) -> Findings:
+    """The loss sees pi_ref, and an adapter's pi_ref is the policy that the run starts from."""
+    mode = run.rpg.reference.mode
+    if mode != "old" and run[LOSS_MODE] not in LOSSES:
+        message = f"is not read by {run.shown(LOSS_MODE)}: verl's losses see no reference"
+        yield run.error(REFERENCE, message, "choose an rpg method, or reference=old")
+    if run[f"{MODEL}.lora_adapter_path"] and run.has_reference_model:
+        message = "with a KL to the initial policy: pi_ref would be the base model, and the run starts from the adapter"
+        yield run.error(f"{MODEL}.lora_adapter_path", message, "merge it into the model, or leave the KL out")
+    if mode in MOVING_REFERENCES and run[f"{MODEL}.lora_rank"]:
+        message = f"with {run.shown(REFERENCE)}: pi_ref of an adapter is the base model, which cannot be renewed"
+        yield run.error(f"{MODEL}.lora_rank", message, "set it to 0, or use reference=old or fixed")
+    for key in (f"{ACTOR}.strategy", f"{REF}.strategy"):
+        if mode != "old" and run[key] != "fsdp2":
+            yield run.error(key, f"must be fsdp2 with {run.shown(REFERENCE)}")
+    if mode != "old" and run[f"{REF}.fsdp_config.fsdp_size"] != run[f"{FSDP}.fsdp_size"]:
+        message = f"must be the actor's {run[f'{FSDP}.fsdp_size']} with {run.shown(REFERENCE)}: ranks copy their shards"
+        yield run.error(f"{REF}.fsdp_config.fsdp_size", message)
 
 
-def scope_of_the_kl(run: RunConfig) -> Findings:
-    """A changed rpg.kl_scope reaches an RPG loss."""
-    s = run.settings
-    if s.loss not in LOSSES and s.divergence != DIVERGENCES[-1]:
-        yield s.error("divergence", f"reaches no loss: {s.shown('loss')} has none", "choose an rpg method")
-    used = s.loss_kl_scope or KL_SCOPES[0] if s.loss in LOSSES else None
-    if s.kl_scope not in (KL_SCOPES[0], used):
-        reason = "choose an rpg method" if used is None else f"set it by {KEYS['kl_scope']} alone"
-        yield s.error("kl_scope", f"reaches no loss: {s.shown('loss')} takes {used or 'none'}", reason)
+def aggregation_of_the_loss(run: RunConfig) -> Findings:
+    """A loss divided by a length has a constant one; otherwise the gradient depends on the micro-batches."""
+    scale = f"{ACTOR}.loss_scale_factor"
+    if run[f"{ACTOR}.loss_agg_mode"] == "seq-mean-token-sum-norm" and run[scale] is None:
+        message = f"with {run.shown(f'{ACTOR}.loss_agg_mode')}: verl divides by each micro-batch's longest response"
+        yield run.error(scale, message, f"set it, for example to {run['data.max_response_length']}", "warning")
+
+
+def schedule_free(run: RunConfig) -> Findings:
+    """Schedule-free AdamW runs with fsdp2 and without a second warm-up."""
+    package = f"{OPTIM}.optimizer_impl"
+    if not asked_for(run[package]):
+        if run[f"{OPTIM}.optimizer"] == OPTIMIZER:
+            message = f"needs optimizer_impl={PACKAGE}, and it is {run[package]}"
+            yield run.error(f"{OPTIM}.optimizer", message, "take optim=schedulefree")
+        return
+    wanted = {
+        f"{OPTIM}.optimizer": OPTIMIZER, f"{ACTOR}.strategy": "fsdp2", f"{OPTIM}.lr_scheduler_type": "constant",
+    }  # fmt: skip
+    for key, value in wanted.items():
+        if run[key] != value:
+            yield run.error(key, f"must be {value} with optimizer_impl={PACKAGE}")
+    for key in (f"{OPTIM}.lr_warmup_steps", f"{OPTIM}.lr_warmup_steps_ratio"):
+        if run[key] > 0:
+            message = f"is verl's learning-rate warm-up, and {OPTIMIZER} has its own"
+            yield run.error(key, message, f"set it to 0; the warm-up is {OPTIM}.override_optimizer_config.warmup_steps")
 
 
 def one_update_a_batch(run: RunConfig) -> Findings:
@@ -121,98 +107,37 @@ def one_update_a_batch(run: RunConfig) -> Findings:
     In the first of them pi_theta is pi_old: w is 1, no clip acts, and the gradient of each of the four KLs is 0 on
     average. Schedule-free takes it at another point; a behaviour policy is another engine's.
     """
-    s = run.settings
-    updates = s.ppo_epochs * s.batch // s.mini_batch
-    moved = s.schedule == SEPARATE or s.bypass or asked_for(s.optimizer_package)
-    if s.loss in LOSSES and s.reference == "old" and s.kl_coef != 0 and updates == 1 and not (moved or s.val_only):
+    mini_batch, epochs = f"{ACTOR}.ppo_mini_batch_size", f"{ACTOR}.ppo_epochs"
+    batch = run["data.train_batch_size"]
+    moved = (
+        run["trainer.v1.trainer_mode"] == SEPARATE
+        or run[f"{CORRECTION}.bypass_mode"]
+        or asked_for(run[f"{OPTIM}.optimizer_impl"])
+        or run["trainer.val_only"]
+    )
+    updates = run[epochs] * batch // run[mini_batch]
+    unmoved = run[LOSS_MODE] in LOSSES and run.rpg.reference.mode == "old" and run[f"{LOSS}.kl_coef"] != 0
+    if unmoved and updates == 1 and not moved:
         message = (
-            f"is {KEYS['batch']}, with {s.shown('ppo_epochs')} and {s.shown('reference')}: in a batch's one update "
-            f"w is 1, neither clip nor {KEYS['beta']} has an effect, and {s.loss} is REINFORCE"
+            f"is data.train_batch_size, with {run.shown(epochs)} and {run.shown(REFERENCE)}: in a batch's one update "
+            f"w is 1, neither clip nor rpg.kl_coef has an effect, and {run[LOSS_MODE]} is REINFORCE"
         )
-        remedy = f"lower it to {max(s.batch // 4, 1)} for four updates, or use reference=fixed"
-        yield s.finding("mini_batch", message, remedy, "warning")
+        remedy = f"lower it to {max(batch // 4, 1)} for four updates, or use reference=fixed"
+        yield run.error(mini_batch, message, remedy, "warning")
 
 
 def groups_of_one(run: RunConfig) -> Findings:
     """An estimator with a baseline of the group has groups of two responses or more (a warning)."""
-    s = run.settings
-    if s.n == 1 and s.estimator in WITH_GROUPS and not s.val_only:
-        message = f"with {s.shown('estimator')}: a group of one has no baseline, and the advantage is the reward"
-        yield s.finding("n", message, f"use 2 or more, or {KEYS['estimator']}=rpg_batchmean", "warning")
+    estimator, n = "algorithm.adv_estimator", f"{ROLLOUT}.n"
+    if run[n] == 1 and run[estimator] in WITH_GROUPS and not run["trainer.val_only"]:
+        message = f"with {run.shown(estimator)}: a group of one has no baseline, and the advantage is the reward"
+        yield run.error(n, message, "use 2 or more, or method=null with an estimator without groups", "warning")
 
 
-def reference(run: RunConfig) -> Findings:
-    """The settings of pi_ref agree: mode, trigger, engine, adapter."""
-    s = run.settings
-    mode = f"with {s.shown('reference')}"
-    for name, wanted in (("every_k", "a number of optimizer steps"), ("kl_target", "nats per token")):
-        if s.reference == name and getattr(s, name) is None:
-            yield s.error(name, f"must be {wanted} {mode}")
-        if s.reference != name and getattr(s, name) is not None:
-            yield s.error(name, f"is not read {mode}", f"remove it, or use reference={name}")
-    if s.reference != "kl_target" and s.kl_ema != ROWS["kl_ema"].named:
-        yield s.error("kl_ema", f"is not read {mode}", "remove it, or use reference=kl_target")
-    if s.lora_path and s.has_reference_model:
-        message = "with a KL to the initial policy: pi_ref would be the base model, and the run starts from the adapter"
-        yield s.error("lora_path", message, "merge it into the model, or leave the KL out (an rpg method, dapo)")
-    if s.has_reference_model and not s.lora_rank and not s.ref_packs and s.ref_micro_batch is None:
-        yield s.error("ref_micro_batch", f"must be a number of sequences, as {KEYS['ref_packs']} is false")
-    if s.reference == "old":
-        return
-    for name in ("strategy", "ref_strategy"):
-        if getattr(s, name) != "fsdp2":
-            yield s.error(name, f"must be fsdp2 {mode}")
-    if s.ref_fsdp_size != s.fsdp_size:
-        message = f"must be the actor's {s.fsdp_size} {mode}: each rank copies its own shards"
-        yield s.error("ref_fsdp_size", message)
-    if s.reference in MOVING_REFERENCES and s.lora_rank:
-        message = f"{mode}: pi_ref of an adapter is the base model, which cannot be renewed"
-        yield s.error("lora_rank", message, f"set it to 0, or {KEYS['reference']} to old or fixed")
-
-
-def loss_sees_the_reference(run: RunConfig) -> Findings:
-    """The loss takes ref_log_prob if pi_ref is a separate model.
-
-    verl's own losses do not take it.
-    """
-    s = run.settings
-    if s.reference != "old" and s.loss not in LOSSES:
-        message = f"needs a loss that sees the reference, and {s.shown('loss')} does not"
-        yield s.error("reference", message, f"choose an rpg loss, or set {KEYS['reference']}=old")
-
-
-def bounds_of_the_loss(run: RunConfig) -> Findings:
-    """A loss of verl has its authors' bounds (a warning).
-
-    verl's losses share clip_ratio_low and clip_ratio_high, which bound a different quantity in each.
-    """
-    bounds = BOUNDS.get(run.settings.loss)
-    if bounds is None:
-        return
-    s = run.settings
-    if (s.clip_low, s.clip_high) == (bounds.low, bounds.high):
-        return
-    message = (
-        f"with {s.shown('clip_low')} and {s.shown('clip_high')}, which bound {bounds.meaning}: its authors use "
-        f"{bounds.low:g} and {bounds.high:g} ({bounds.source})"
-    )
-    by_hand = f"set {KEYS['clip_low']}={bounds.low:g} and {KEYS['clip_high']}={bounds.high:g}"
-    remedy = f"take method={bounds.method} with all of its settings, or {by_hand}" if bounds.method else by_hand
-    yield s.finding("loss", message, remedy, "warning")
-
-
-def aggregation_of_the_loss(run: RunConfig) -> Findings:
-    """The loss reads loss_agg_mode; divided by a length, it has a constant one (warnings).
-
-    Otherwise the gradient depends on how a mini-batch is split.
-    """
-    s = run.settings
-    if s.loss in BY_MICRO_BATCH:
-        remedy = "choose another loss, or compare runs with equal micro-batches only"
-        yield s.finding("loss", BY_MICRO_BATCH[s.loss], remedy, "warning")
-    if s.loss in BY_RESPONSE and s.aggregation != "seq-mean-token-mean":
-        message = f"is not read by {s.shown('loss')}, which verl averages over responses, each with the same weight"
-        yield s.finding("aggregation", message, "set it to seq-mean-token-mean", "warning")
-    elif s.aggregation == "seq-mean-token-sum-norm" and s.loss_scale is None:
-        message = f"with {s.shown('aggregation')}: verl divides by each micro-batch's longest response"
-        yield s.finding("loss_scale", message, f"set it, for example to {s.response}", "warning")
+def kl_of_responses(run: RunConfig) -> Findings:
+    """rpg.kl_scope=response has an effect: a forward KL of responses to pi_old is that of tokens."""
+    if run[LOSS_MODE] in LOSSES and run[f"{LOSS}.kl_scope"] == KL_SCOPES[1]:
+        divergence = LOSSES[run[LOSS_MODE]][0]
+        if run.rpg.reference.mode == "old" and divergence in ("fkl", "ufkl"):
+            message = f"has no effect with {run.shown(REFERENCE)}: there a forward KL of responses is that of tokens"
+            yield run.error("rpg.kl_scope", message, "leave it out, or use reference=fixed")

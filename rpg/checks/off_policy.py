@@ -1,23 +1,132 @@
-"""Checks of pi_old and the asynchronous schedules (docs/off-policy.md)."""
+"""Checks of pi_old and the asynchronous schedules (docs/off-policy.md), whose faults would silently bias the gradient.
+
+The group `pi_old` decides verl's keys, so that they agree (compose.py).
+"""
 
 from math import ceil
 
-from rpg.config.keys import KEYS, SEPARATE, Settings
+from rpg.checks.loss import LOSS_MODE
 from rpg.config.run_config import RunConfig
+from rpg.config.verl_keys import CORRECTION, LOSS, MODEL, ROLLOUT, SEPARATE
 from rpg.diagnostics import Findings
-from rpg.names import LOSSES, MOVING_REFERENCES, REVERSE
+from rpg.names import LOSSES, MOVING_REFERENCES
 
+SCHEDULE = "trainer.v1.trainer_mode"
 OVER_THE_BATCH = ("rpg_batchmean", "reinforce_plus_plus", "reinforce_plus_plus_baseline")  # in their statistics
 UNCUT = 100.0  # threshold of a response's weight that few reach
+
+
+def pi_old_of(run: RunConfig) -> str:
+    """Return the pi_old that verl's keys select; rpg.pi_old is null where none was chosen by name."""
+    if run[f"{CORRECTION}.bypass_mode"]:
+        return "behavior"
+    return "recomputed" if run[f"{CORRECTION}.rollout_is"] is None else "decoupled"
+
+
+def weights(run: RunConfig) -> Findings:
+    """Importance weights have a threshold and reach the loss; verl silently skips them otherwise."""
+    threshold = f"{CORRECTION}.rollout_is_threshold"
+    if pi_old_of(run) == "decoupled" and run[threshold] is None:
+        message = f"with {run.shown(f'{CORRECTION}.rollout_is')} leaves the weights out: verl computes none without it"
+        yield run.error(threshold, message, "set it to 2.0, or a large number for weights that are never truncated")
+    if pi_old_of(run) == "decoupled" and run[LOSS_MODE] == "bypass_mode":  # verl's, which has its own weights
+        yield run.error(LOSS_MODE, f"ignores the weights of {run.shown(f'{CORRECTION}.rollout_is')}", "choose another")
+
+
+def rejection_sampling(run: RunConfig) -> Findings:
+    """rollout_rs takes effect, and does not leave tokens out of a KL of responses."""
+    rejection, threshold = f"{CORRECTION}.rollout_rs", f"{CORRECTION}.rollout_rs_threshold"
+    if run[rejection] is None:
+        return
+    if run[threshold] is None:
+        yield run.error(threshold, f"is needed by {run.shown(rejection)}", "set one for all criteria, or one for each")
+    if run[f"{LOSS}.kl_scope"] == "response" and run.rpg.reference.mode != "old" and "token_" in run[rejection]:
+        message = f"leaves tokens out of the sums over a response ({LOSS}.kl_scope=response): their sign may change"
+        yield run.error(rejection, message, "reject sequences (seq_...), or use rpg.kl_scope=token")
+    if run[f"{CORRECTION}.bypass_mode"]:
+        message = "is not read with pi_old=behavior: there is no second policy to compare with the rollout policy"
+        yield run.error(rejection, message, "use pi_old=recomputed or pi_old=decoupled")
+    elif not run[f"{ROLLOUT}.calculate_log_probs"]:
+        message = f"leaves {run.shown(rejection)} out: verl lacks the log-probs of the rollout policy"
+        yield run.error(f"{ROLLOUT}.calculate_log_probs", message, "set it to true")
+
+
+def asynchronous_pi_old(run: RunConfig) -> Findings:
+    """An RPG loss on asynchronous rollouts uses recomputed only if that is chosen by name.
+
+    Otherwise the weight from rollout policy to recomputed policy is silently missing.
+    """
+    if run[SCHEDULE] != "sync" and run.rpg.pi_old is None and pi_old_of(run) == "recomputed":
+        message = (
+            f"trains on samples of older policies with pi_old recomputed: the gradient of {run[LOSS_MODE]} would be "
+            "biased in proportion to their age (docs/off-policy.md)"
+        )
+        remedy = (
+            "choose pi_old=behavior (the rollout policy; without a clip), pi_old=decoupled (recomputed, weighted; "
+            "with a clip), pi_old=recomputed by that name, or schedule=sync"
+        )
+        yield run.error(SCHEDULE, message, remedy, "error" if run[LOSS_MODE] in LOSSES else "warning")
+
+
+def kl_of_stale_responses(run: RunConfig) -> Findings:
+    """The sums of rpg.kl_scope=response over a response are over samples of pi_old.
+
+    The weight of a token, a / mu, is not in the sums over the other tokens: with staleness 1 the error of the forward
+    KL's gradient is 1.3 times that gradient, that of kl_scope=token 0.4 times.
+    """
+    of_responses = run[LOSS_MODE] in LOSSES and run[f"{LOSS}.kl_scope"] == "response"
+    if not of_responses or run[SCHEDULE] == "sync" or pi_old_of(run) == "behavior":
+        return
+    weight, threshold = f"{CORRECTION}.rollout_is", f"{CORRECTION}.rollout_is_threshold"
+    limit = run[threshold] if run[weight] == "sequence" and not isinstance(run[threshold], str) else 0
+    if not limit:
+        message = f"with {run.shown(SCHEDULE)}: other policies than pi_old sampled the tokens that the KL sums"
+        remedy = f"use pi_old=behavior, pi_old=decoupled_sequence with {threshold}={UNCUT:g}, or rpg.kl_scope=token"
+        yield run.error("rpg.kl_scope", message, remedy)
+    elif limit < UNCUT:
+        message = "cuts weights of responses, and so leaves the gradient of rpg.kl_scope=response biased"
+        yield run.error(threshold, message, f"set it to {UNCUT:g}, or use pi_old=behavior", "warning")
+
+
+def staleness(run: RunConfig) -> Findings:
+    """The age limit of responses allows for the batches that rollouts are ahead; else all would be dropped for ever.
+
+    verl counts the step that requested a prompt and the step that trains on it (ReplayBufferAsync).
+    """
+    oldest = run["trainer.v1.sampler.max_off_policy_threshold"]
+    ahead = f"trainer.v1.{run[SCHEDULE]}.num_warmup_batches"
+    if run[SCHEDULE] == "sync" or run["trainer.v1.sampler.max_off_policy_strategy"] != "drop" or oldest is None:
+        return
+    if ceil(run[ahead]) + 1 > oldest:
+        limit = run.shown("trainer.v1.sampler.max_off_policy_threshold")
+        yield run.error(ahead, f"makes every response older than {limit}: all would be dropped", "lower it")
+
+
+def separate_rollouts(run: RunConfig) -> Findings:
+    """With separate rollouts, of which verl trains a batch part by part, nothing changes in the middle of a batch."""
+    if run[SCHEDULE] != SEPARATE:
+        return
+    separately = f"with {run.shown(SCHEDULE)}"
+    if run.rpg.reference.mode in MOVING_REFERENCES:
+        message = f"{separately} would be renewed in the middle of a batch"
+        yield run.error("rpg.reference.mode", message, "set it to old or fixed, or take schedule=async")
+    if run["algorithm.adv_estimator"] in OVER_THE_BATCH:
+        message = f"{separately} takes its mean over a part of the batch"
+        yield run.error("algorithm.adv_estimator", message, "take schedule=async, or another estimator", "warning")
+    if run["actor_rollout_ref.hybrid_engine"] is False and run.rpg.reference.mode != "old":
+        message = f"{separately} puts the reference into another process than the actor"
+        yield run.error("actor_rollout_ref.hybrid_engine", message, "set it to true, or use reference=old")
+    if run[f"{MODEL}.lora_rank"] and not run[f"{MODEL}.lora.merge"]:
+        message = f"{separately} reaches no rollout: verl sends the base model without the adapter"
+        yield run.error(f"{MODEL}.lora_rank", message, f"set {MODEL}.lora.merge=true")
+
+
 WHOLE = {  # settings of the sampler, with the values that leave the distribution the policy's; null: not set
-    "top_p": (1,), "top_k": (-1, 0), "vllm_processors": (None, []), "sglang_sampling": (None, {}, ""),
-}  # fmt: skip
-UNWEIGHTED = ("bypass_mode",)  # the loss of verl that has its own weights and ignores rollout_is_weights
-
-
-def pi_old_of(s: Settings) -> str:
-    """Return the pi_old that verl's keys select, regardless of rpg.pi_old."""
-    return "behavior" if s.bypass else "recomputed" if s.weight is None else "decoupled"
+    f"{ROLLOUT}.top_p": (1,),
+    f"{ROLLOUT}.top_k": (-1, 0),
+    f"{ROLLOUT}.engine_kwargs.vllm.logits_processors": (None, []),
+    f"{ROLLOUT}.engine_kwargs.sglang.preferred_sampling_params": (None, {}, ""),
+}
 
 
 def sampled_distribution(run: RunConfig) -> Findings:
@@ -25,143 +134,19 @@ def sampled_distribution(run: RunConfig) -> Findings:
 
     The rollouts' log-probs are those of the distribution that was sampled.
     """
-    s = run.settings
-    if s.val_only:
+    if run["trainer.val_only"]:
         return
-    changed = [name for name, whole in WHOLE.items() if getattr(s, name) not in whole]
-    for name in changed if not s.truncated_sampling else ():
-        weight = "" if pi_old_of(s) == "recomputed" else ", and pi / mu starts at that mass instead of 1"
+    changed = [key for key, whole in WHOLE.items() if run[key] not in whole]
+    for key in changed if not run.rpg.truncated_sampling else ():
+        weight = "" if pi_old_of(run) == "recomputed" else ", and pi / mu starts at that mass instead of 1"
         message = (
             "samples another distribution than the policy that is trained: tokens left out get no gradient, baseline "
             f"and KL move the mass of the others{weight} (docs/off-policy.md)"
         )
-        yield s.error(name, message, f"remove it, or accept it by {KEYS['truncated_sampling']}=true")
-    name = "log_probs_of" if s.vllm_log_probs_of is None else "vllm_log_probs_of"
-    is_equal = getattr(s, name) == "raw_logprobs" and s.temperature == 1 and not changed
-    if s.keeps_log_probs and getattr(s, name) != "processed_logprobs" and not is_equal:
+        yield run.error(key, message, "remove it, or accept it by rpg.truncated_sampling=true")
+    of_vllm = f"{ROLLOUT}.engine_kwargs.vllm.logprobs_mode"  # wins over verl's key
+    key = f"{ROLLOUT}.logprobs_mode" if run[of_vllm] is None else of_vllm
+    is_equal = run[key] == "raw_logprobs" and run[f"{ROLLOUT}.temperature"] == 1 and not changed
+    if run[f"{ROLLOUT}.calculate_log_probs"] and run[key] != "processed_logprobs" and not is_equal:
         message = "gives other numbers than the log-probs of the distribution that was sampled"
-        yield s.error(name, message, "set it to processed_logprobs")
-
-
-def pi_old(run: RunConfig) -> Findings:
-    """rpg.pi_old agrees with verl's keys, and the importance weights reach the loss.
-
-    verl silently skips weights without log-probs or threshold (PPOTrainer._compute_advantage).
-    """
-    s = run.settings
-    selected = pi_old_of(s)
-    if s.pi_old not in (None, selected):
-        message = f"contradicts {s.shown('bypass')} with {s.shown('weight')}"
-        yield s.error("pi_old", message, f"use the group, pi_old={s.pi_old}")
-    if s.bypass and s.weight is not None:
-        message = f"is not read with {s.shown('bypass')}: the ratio to the rollout policy already is the weight"
-        yield s.error("weight", message, "use pi_old=behavior or pi_old=decoupled")
-    if not s.keeps_log_probs and selected != "recomputed":
-        message = "leaves pi_old without the log-probs of the rollout policy"
-        yield s.error("keeps_log_probs", message, "set it to true")
-    if s.weight_threshold is None and selected == "decoupled":
-        message = f"with {s.shown('weight')} leaves the weights out: verl computes none without a threshold"
-        remedy = "set it to 2.0, or a large number for weights that are never truncated"
-        yield s.error("weight_threshold", message, remedy)
-    if s.loss in UNWEIGHTED and selected == "decoupled":
-        message = f"ignores the weights of {s.shown('weight')}"
-        yield s.error("loss", message, f"choose another loss, or set {KEYS['weight']}=null")
-
-
-def rejection_sampling(run: RunConfig) -> Findings:
-    """rollout_rs has a threshold and takes effect."""
-    s = run.settings
-    if s.rejection is None:
-        return
-    if s.rejection_threshold is None:
-        remedy = "set one for all criteria, or one for each, separated by commas"
-        yield s.error("rejection_threshold", f"is needed by {s.shown('rejection')}", remedy)
-    if s.loss_kl_scope == "response" and s.reference != "old" and "token_" in s.rejection:
-        message = f"leaves tokens out of the sums over a response ({s.shown('loss_kl_scope')}): their sign may change"
-        yield s.error("rejection", message, "reject sequences (seq_...), or use rpg.kl_scope=token")
-    if s.bypass:
-        message = f"is not read with {KEYS['bypass']}=true: there is no second policy to compare with the"
-        yield s.error("rejection", f"{message} rollout policy", "use pi_old=recomputed or pi_old=decoupled")
-    elif not s.keeps_log_probs:
-        message = f"leaves {s.shown('rejection')} out: verl lacks the log-probs of the rollout policy"
-        yield s.error("keeps_log_probs", message, "set it to true")
-
-
-def asynchronous_pi_old(run: RunConfig) -> Findings:
-    """An RPG loss on asynchronous rollouts uses recomputed only if that is set.
-
-    Otherwise the weight from rollout policy to recomputed policy is silently missing.
-    """
-    s = run.settings
-    if s.schedule != "sync" and s.pi_old != "recomputed" and pi_old_of(s) == "recomputed":
-        message = (
-            f"trains on samples of older policies with pi_old recomputed: the gradient of {s.loss} would be biased in "
-            "proportion to their age (docs/off-policy.md)"
-        )
-        remedy = (
-            "choose pi_old=behavior (the rollout policy; without a clip), pi_old=decoupled (recomputed, weighted; "
-            "with a clip), pi_old=recomputed by that name, or schedule=sync"
-        )
-        yield s.finding("schedule", message, remedy, "error" if s.loss in LOSSES else "warning")
-
-
-def kl_of_responses(run: RunConfig) -> Findings:
-    """rpg.kl_scope=response has an effect, and its sums over a response are over samples of pi_old.
-
-    The weight of a token, a / mu, is not in the sums over the other tokens: with staleness 1 the error of the forward
-    KL's gradient is 1.3 times that gradient, that of kl_scope=token 0.4 times.
-    """
-    s = run.settings
-    if s.loss not in LOSSES or s.loss_kl_scope != "response":
-        return
-    if s.reference == "old" and LOSSES[s.loss][0] not in REVERSE:
-        message = f"has no effect with {s.shown('reference')}: there a forward KL of responses is that of tokens"
-        yield s.error("kl_scope", message, "leave it out, or use reference=fixed")
-    elif s.schedule != "sync" and pi_old_of(s) != "behavior":
-        limit = s.weight_threshold if s.weight == "sequence" and not isinstance(s.weight_threshold, str) else 0
-        if not limit:
-            sampled = "other policies than pi_old sampled the tokens that the KL of a response sums"
-            uncut = f"{KEYS['weight']}=sequence with {KEYS['weight_threshold']}={UNCUT:g}"
-            remedy = f"use pi_old=behavior, {uncut}, or rpg.kl_scope=token"
-            yield s.error("kl_scope", f"with {s.shown('schedule')}: {sampled}", remedy)
-        elif limit < UNCUT:
-            message = f"cuts weights of responses, and so leaves the gradient of {s.shown('kl_scope')} biased"
-            yield s.finding("weight_threshold", message, f"set it to {UNCUT:g}, or use pi_old=behavior", "warning")
-
-
-def staleness(run: RunConfig) -> Findings:
-    """The age limit of responses allows for the batches that rollouts are ahead.
-
-    verl counts the step that requested a prompt and the step that trains on it (ReplayBufferAsync).
-    """
-    s = run.settings
-    for name, mode in (("ahead_colocated", "colocate_async"), ("ahead_separate", SEPARATE)):
-        drops = s.schedule == mode and s.too_old == "drop" and s.oldest is not None
-        if drops and ceil(getattr(s, name)) + 1 > s.oldest:  # type: ignore[operator]
-            message = f"makes every response older than {s.shown('oldest')} when it is trained on: all would be dropped"
-            yield s.error(name, message, f"lower it, or raise {KEYS['oldest']}")
-
-
-def separate_rollouts(run: RunConfig) -> Findings:
-    """Rollouts use all of their own GPUs; actor and reference share one fsdp2 process.
-
-    verl asserts the other conditions after Ray has started (PPOTrainerSeparateAsync.__init__).
-    """
-    s = run.settings
-    if s.schedule != SEPARATE:
-        return
-    separately, replica = f"with {s.shown('schedule')}", s.tensor_parallel * s.data_parallel
-    if s.rollout_gpus % replica and replica % max(1, s.rollout_gpus):
-        message = f"is not a whole number of vLLM replicas of {s.tensor_parallel} x {s.data_parallel} GPUs"
-        yield s.error("rollout_gpus", f"{message} ({KEYS['tensor_parallel']}, {KEYS['data_parallel']})")
-    if s.strategy != "fsdp2":
-        yield s.error("strategy", f"must be fsdp2 {separately}")
-    if s.reference in MOVING_REFERENCES:
-        message = f"{separately} would be renewed in the middle of a batch, of which verl trains one part after another"
-        yield s.error("reference", message, "set it to old or fixed, or take schedule=async")
-    if s.estimator in OVER_THE_BATCH:
-        message = f"{separately} takes its mean over {s.mini_batch} prompts: verl trains a batch part by part"
-        yield s.finding("estimator", message, "take schedule=async, or another estimator", "warning")
-    if s.hybrid is False and s.reference != "old":
-        message = f"{separately} puts the reference into another process than the actor ({s.shown('reference')})"
-        yield s.error("hybrid", message, f"set it to true, or {KEYS['reference']}=old")
+        yield run.error(key, message, "set it to processed_logprobs")

@@ -1,17 +1,19 @@
 """All checks of a run, by cost and subject, in the order in which they run. They do not start Ray.
 
-What holds before, compose.py and the constructor of RunConfig ensure: verl's version, no secrets, types and ranges.
+What holds before, compose.py and the constructor of RunConfig ensure: verl's version, decisions, types and ranges. A
+check is added only if without it a result would be silently wrong, or hours of GPUs lost.
 """
 
 import inspect
+import sys
 from collections.abc import Callable, Collection, Iterator
 from typing import Literal
 
-from rpg.checks import budgets, checkpoint, data, loss, machine, model, off_policy, packages, settings, user, verl
+from rpg.checks import budgets, checkpoint, data, loss, machine, model, off_policy, settings, user, verl
 from rpg.config.run_config import RunConfig
-from rpg.diagnostics import Diagnostic, Findings, Refused
+from rpg.diagnostics import ABSENT, Diagnostic, Findings, Refused
 
-# cheap: does not import verl, a second in total; verl: calls verl or transformers, whose import takes seconds;
+# cheap: does not import verl, a second in total; verl: imports verl or transformers, or reads a checkpoint;
 # thorough: reads all rows, loads the tokenizer, starts processes
 Cost = Literal["cheap", "verl", "thorough"]
 # what a check depends on; files and machine of a submitted run are the cluster's
@@ -23,76 +25,58 @@ CHEAP_OR_VERL: tuple[Cost, ...] = ("cheap", "verl")  # costs of the checks that 
 CHECKS: dict[tuple[Cost, Subject], tuple[Check, ...]] = {
     ("cheap", "settings"): (
         settings.mini_batches,
-        settings.ranks,
         settings.ulysses,
-        settings.rollout_replicas,
-        settings.rollout_sockets,
         settings.token_budgets,
         settings.overlong_shaping,
         settings.dynamic_sampling,
         settings.resumption,
         settings.saving,
-        settings.metrics_file,
         settings.validation,
-        settings.unread,
+        settings.read_by_verl,
         settings.lora,
-        settings.schedule_free,
         loss.names_of_ours,
         loss.read_by_the_loss,
         loss.kl_counted_once,
-        loss.beta_reaches_the_loss,
-        loss.scope_of_the_kl,
+        loss.reference,
+        loss.aggregation_of_the_loss,
+        loss.schedule_free,
+        loss.kl_of_responses,
         loss.one_update_a_batch,
         loss.groups_of_one,
-        loss.reference,
-        loss.loss_sees_the_reference,
-        loss.bounds_of_the_loss,
-        loss.aggregation_of_the_loss,
-        off_policy.sampled_distribution,
-        off_policy.pi_old,
+        off_policy.weights,
         off_policy.rejection_sampling,
         off_policy.asynchronous_pi_old,
-        off_policy.kl_of_responses,
+        off_policy.kl_of_stale_responses,
         off_policy.staleness,
         off_policy.separate_rollouts,
+        off_policy.sampled_distribution,
         user.judge,
     ),
-    ("cheap", "files"): (
-        user.reward_function,
-        checkpoint.checkpoint,
-        data.data_files,
-        model.model_directory,
-    ),
+    ("cheap", "files"): (user.reward_function, data.data_files, model.model_directory),
     ("cheap", "machine"): (
-        packages.packages_of_a_run,
-        packages.gpu_builds,
-        packages.flash_attention,
-        packages.cross_entropy,
-        packages.schedule_free_package,
-        packages.logger_packages,
-        machine.gpu_driver,
-        machine.build_tools,
+        machine.flash_attention,
+        machine.schedule_free_package,
+        machine.logger_packages,
         machine.devices,
         machine.shared_memory,
         machine.directory_name,
+        machine.working_directory,
         budgets.weight_bucket,
         budgets.disk,
     ),
-    ("verl", "settings"): (verl.registered, verl.rejection, verl.verl_types, verl.verl_validation),
+    ("verl", "settings"): (verl.registered, verl.dataclasses),
     ("verl", "machine"): (verl.cpus,),
-    ("verl", "files"): (model.architecture, data.prompts_fit, data.agent_loops, user.truths),
-    ("thorough", "files"): (user.reward_trial, data.rows),
+    ("verl", "files"): (
+        model.logits,
+        data.prompts_fit,
+        data.agent_loops,
+        user.truths,
+        user.reward_trial,
+        checkpoint.checkpoint,
+    ),
+    ("thorough", "files"): (data.rows,),
     ("thorough", "machine"): (budgets.memory,),
 }
-
-GPU_ONLY: tuple[Check, ...] = (
-    packages.gpu_builds,
-    packages.flash_attention,
-    packages.cross_entropy,
-    machine.gpu_driver,
-    machine.build_tools,
-    machine.shared_memory,
-)  # find nothing on a CPU because they do not look
 
 
 def name_of(check: Check) -> str:
@@ -105,20 +89,30 @@ def rule_of(check: Check) -> str:
     return " ".join((inspect.getdoc(check) or "").partition("\n\n")[0].split())
 
 
+def findings(check: Check, run: RunConfig) -> list[Diagnostic]:
+    """Run a check; a package of verl's extras that is missing is its finding."""
+    try:
+        return list(check(run))
+    except ImportError as error:
+        message = f"{error}, in {sys.prefix}"
+        return [
+            Diagnostic(
+                "environment",
+                ABSENT,
+                message,
+                "use the environment of scripts/setup_gpu.sh, or pip install 'verl[vllm]'",
+            )
+        ]
+
+
 def ask(
     run: RunConfig, costs: Collection[Cost], subjects: Collection[Subject] = SUBJECTS
 ) -> Iterator[tuple[Check, list[Diagnostic]]]:
-    """Run the checks of these costs and subjects; yield each with its findings.
-
-    Those of verl are left out if packages are missing that it imports.
-    """
+    """Run the checks of these costs and subjects; yield each with its findings."""
     for (cost, subject), checks in CHECKS.items():
-        if cost not in costs or subject not in subjects:
-            continue
-        if cost == "verl" and any(packages.packages_of_a_run(run)):
-            continue
-        for check in checks:
-            yield check, list(check(run))
+        if cost in costs and subject in subjects:
+            for check in checks:
+                yield check, findings(check, run)
 
 
 def refuse(
@@ -130,7 +124,7 @@ def refuse(
     """
     warnings: list[Diagnostic] = []
     for cost in costs:
-        diagnostics = [diagnostic for _, findings in ask(run, [cost], subjects) for diagnostic in findings]
+        diagnostics = [diagnostic for _, found in ask(run, [cost], subjects) for diagnostic in found]
         if errors := [diagnostic for diagnostic in diagnostics if diagnostic.level == "error"]:
             raise Refused(errors)
         warnings += [diagnostic for diagnostic in diagnostics if diagnostic.level == "warning"]

@@ -4,14 +4,14 @@ import math
 from pathlib import Path
 
 from rpg.checks.data import faults, local_files
-from rpg.config.keys import KEYS
 from rpg.config.run_config import RunConfig
 from rpg.config.user_code import is_ours
+from rpg.config.verl_keys import FUNCTION, JUDGE
 from rpg.data.readers import DataError, read_file
 from rpg.data.truths import try_truths
 from rpg.diagnostics import Diagnostic, Findings
 from rpg.rewards import JUDGES, OPTIONS, OURS, check_options
-from rpg.rewards.user_function import USUAL, USUAL_NAME, RewardError, find_reward
+from rpg.rewards.user_function import RewardError, reward_file
 from rpg.rewards.user_reward import (
     ADAPTER,
     WRONG,
@@ -19,9 +19,12 @@ from rpg.rewards.user_reward import (
     blind_to,
     compute_score,
     example,
+    sandbox_of,
     shown_score,
 )
 
+FILE = f"{FUNCTION}.reward_kwargs.file"
+SET_JUDGE = f"set the judge by judge={', judge='.join(JUDGES)}"
 TRIAL_LIMIT = 60.0  # seconds of the trial call
 
 
@@ -30,15 +33,15 @@ def judge(run: RunConfig) -> Findings:
 
     Checks the judge and its options.
     """
-    s, key = run.settings, KEYS["reward_options"]
-    options = s.reward_options or {}
+    key = f"{FUNCTION}.reward_kwargs"
+    options = run[f"{FUNCTION}.reward_kwargs"] or {}
     if not isinstance(options, dict):
-        yield s.error("reward_options", "must be a mapping", "judge=release or judge=verified sets the judge")
+        yield run.error(f"{FUNCTION}.reward_kwargs", "must be a mapping", SET_JUDGE)
         return
-    if not is_ours(s.reward):
-        if s.judge in JUDGES:
-            message = f"is for {OURS}, and {s.shown('reward')} is another function"
-            yield s.error("judge", message, f"add '~{KEYS['judge']}' to the overrides")
+    if not is_ours(run[f"{FUNCTION}.path"]):
+        if run[JUDGE] in JUDGES:
+            message = f"is for {OURS}, and {run.shown(f'{FUNCTION}.path')} is another function"
+            yield run.error(JUDGE, message, f"add '~{JUDGE}' to the overrides")
         return
     unknown = sorted(set(options) - set(OPTIONS))
     for name in unknown:
@@ -48,26 +51,18 @@ def judge(run: RunConfig) -> Findings:
     except ValueError as error:
         named, _, message = str(error).partition(" ")
         name, _, value = named.partition("=")
-        yield Diagnostic(f"{key}.{name}", value, message, "judge=release or judge=verified sets the judge")
+        yield Diagnostic(f"{key}.{name}", value, message, SET_JUDGE)
 
 
 def reward_function(run: RunConfig) -> Findings:
-    """The file or module of the reward function exists and defines it.
-
-    Reads the source; importing it is left to `rpg doctor` and the reward workers, because it may take long.
-    """
-    s, named = run.settings, "reward"
-    if s.reward is None:
-        return
-    path, name = s.reward, s.reward_function
+    """The file of the reward function exists; `reward_trial` imports it."""
+    path, key = run[f"{FUNCTION}.path"], f"{FUNCTION}.path"
     if path == ADAPTER:
-        path, name, named = s.reward_file or "", s.reward_file_function or USUAL_NAME, "reward_file"
-    elif name == USUAL[0] and not is_ours(path):  # verl's default; the file may have another
-        name = None
+        path, key = run[FILE] or "", FILE
     try:
-        find_reward(path, name)
+        reward_file(path or OURS)
     except RewardError as error:
-        yield s.error("reward_function" if is_ours(path) else named, str(error).removeprefix(f"{path}: "))
+        yield run.error(key, str(error).removeprefix(f"{path}: "))
 
 
 def truths(run: RunConfig) -> Findings:
@@ -75,13 +70,13 @@ def truths(run: RunConfig) -> Findings:
 
     Tries a sample. Of cost "verl" for math-verify, which takes seconds.
     """
-    s = run.settings
-    if not is_ours(s.reward) or s.data_class or any(judge(run)):
+    if not is_ours(run[f"{FUNCTION}.path"]) or run["data.custom_cls.path"] or any(judge(run)):
         return
     for file in local_files(run):
-        if any(faults(file, s.prompt_key)):  # data_files reports them
+        if any(faults(file, run["data.prompt_key"])):  # data_files reports them
             continue
-        if found := try_truths(Path(file.name), s.reward_options, s.prompt_key).diagnostic(KEYS["judge"], file.name):
+        trial = try_truths(Path(file.name), run[f"{FUNCTION}.reward_kwargs"], run["data.prompt_key"])
+        if found := trial.diagnostic(JUDGE, file.name):
             yield found
 
 
@@ -90,40 +85,43 @@ def reward_trial(run: RunConfig) -> Findings:
 
     Calls the function twice, as a run does, with responses in the form that the prompt asks for.
     """
-    s = run.settings
     file = next((path for name in run.files("train") if (path := Path(name)).is_file()), None)
-    if s.reward != ADAPTER or file is None or any(reward_function(run)):
-        yield s.finding("reward", "nothing to try", "", "skip")
+    if run[f"{FUNCTION}.path"] != ADAPTER or file is None or any(reward_function(run)):
+        yield run.error(f"{FUNCTION}.path", "nothing to try", "", "skip")
         return
-    limit = min(s.reward_limit or math.inf, TRIAL_LIMIT)
-    remedy = f"try it: rpg score {file} --reward {s.reward_file}"
+    limit = min(run["rpg.reward_limit"] or math.inf, TRIAL_LIMIT)
+    own = run[FILE]
+    remedy = f"try it: rpg score {file} --reward {own}"
     try:
         _, row = next(iter(read_file(file)))
         truth = row["reward_model"]["ground_truth"]
-        prompt, options = row["prompt"], {**(s.reward_options or {}), "reward_limit": limit}
+        prompt, options = row["prompt"], {**(run[f"{FUNCTION}.reward_kwargs"] or {}), "reward_limit": limit}
         extra = row.get("extra_info")
         *right, wrong = (
             compute_score(row["data_source"], example(answer, prompt, extra), truth, extra, **options)
             for answer in (*([] if truth is None else [truth]), WRONG)
         )
     except RewardTimeout as error:
-        if limit == s.reward_limit:
-            yield s.error("reward_file", f"the first training row: {error}", remedy)
+        if limit == run["rpg.reward_limit"]:
+            yield run.error(FILE, f"the first training row: {error}", remedy)
         else:
             message = f"no score within {limit:g} s; a run would wait longer"
-            yield s.finding("reward_file", message, remedy, "skip")
+            yield run.error(FILE, message, remedy, "skip")
     except RewardError as error:
-        yield s.error("reward_file", f"the first training row: {error}", remedy)
+        yield run.error(FILE, f"the first training row: {error}", remedy)
     except (DataError, StopIteration, LookupError) as error:  # other checks report the file
-        yield s.finding("reward_file", f"no row to try it on ({error})", "", "skip")
+        yield run.error(FILE, f"no row to try it on ({error})", "", "skip")
     else:
         score, kind = (right[0], "right") if right else (wrong, "wrong")  # the row may have no right answer
         scores = f"a {kind} answer to the first training row has {shown_score(score)}"
         if right and score["score"] <= wrong["score"]:
             what = f"{scores}, a wrong one {shown_score(wrong)}; {blind_to(prompt)}"
-            yield s.finding("reward_file", what, remedy, "warning")
+            yield run.error(FILE, what, remedy, "warning")
         else:
-            yield s.finding("reward_file", scores, "", "ok")
+            yield run.error(FILE, scores, "", "ok")
         numbers = [name for name in score if name != "pred"]
-        if s.filters and s.filter_metric not in (*numbers, "reward"):  # verl's name of the reward
-            yield s.error("filter_metric", f"the function returns {', '.join(numbers)}", "set it to acc")
+        metric = "algorithm.filter_groups.metric"
+        if run["algorithm.filter_groups.enable"] and run[metric] not in (*numbers, "reward"):  # verl's name of it
+            yield run.error(metric, f"the function returns {', '.join(numbers)}", "set it to acc")
+    finally:
+        sandbox_of(own, run[f"{FUNCTION}.reward_kwargs.function"]).stop()  # a run that starts now lasts for hours

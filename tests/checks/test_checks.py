@@ -12,18 +12,18 @@ import pyarrow.parquet as pq
 import pytest
 
 from rpg import rewards
-from rpg.checks import checkpoint, data, model, preflight, user
+from rpg.checks import checkpoint, model, preflight, user
 from rpg.checks.preflight import CHEAP_OR_VERL
 from rpg.config.compose import compose
-from rpg.config.keys import RANGES
-from rpg.config.run_config import SECTIONS, RunConfig
+from rpg.config.run_config import RunConfig
+from rpg.config.verl_keys import TYPES as RANGES
 from rpg.data.parquet import SCHEMA as COLUMNS
 from rpg.data.parquet import Problem, make_row, write_together
 from rpg.diagnostics import ABSENT, Refused, shown
 from rpg.dotted import put
 from rpg.files import manifest
 from tests.builders.checkpoints import write_complete, write_verl
-from tests.builders.toy_run import make_toy, overrides, refusal, run_of, safetensors
+from tests.builders.toy_run import make_toy, overrides, refusal, run_of
 from tests.checks.cases import CASES, KWARGS, RS, TRUNCATED, TYPES, WARNED, A, R
 
 
@@ -49,7 +49,7 @@ def furnished(tmp_path_factory) -> Path:
     (write_complete(toy / "cut", 4) / "actor/model_world_size_2_rank_1.pt").write_bytes(b"")
     write_complete(toy / "two", 4)
     write_complete(toy / "one", 4, ranks=1)
-    queue = write_verl(toy / "ahead", 4, ranks=1) / checkpoint.UNITS  # of two nodes
+    queue = write_verl(toy / "ahead", 4, ranks=1) / checkpoint.UNITS_FILE  # of two nodes
     queue.parent.mkdir(parents=True)
     queue.write_text('[{"position": 0}, {"position": 1}]')
     write_verl(toy / "weights", 4, ranks=1, kinds=("model",))
@@ -122,7 +122,7 @@ ODD = (
     ["abc", None],
     {"a": 1},
 )
-KEYS = sorted({*RANGES, *SECTIONS})
+KEYS = sorted({*RANGES, *(key.rpartition(".")[0] for key in RANGES)})
 
 
 @pytest.mark.slow
@@ -170,38 +170,8 @@ def test_what_a_check_warns_of(toy, name, overrides, said):
     """said: the beginning of the warning; None: there is none."""
     findings = {check.__name__: found for check, found in preflight.ask(run_of(toy, *overrides), ["cheap"])}
     warnings = [str(found) for found in findings[name] if found.level == "warning"]
-    assert [said in warning for warning in warnings] == [True] * (said is not None)
-
-
-TEXT = pa.string()
-MESSAGE = pa.struct([("role", TEXT), ("content", TEXT)])
-
-
-@pytest.mark.parametrize(
-    ("column", "kind", "accepted"),
-    [
-        ("data_source", pa.large_string(), True),
-        ("data_source", pa.string_view(), True),
-        ("data_source", pa.dictionary(pa.int32(), TEXT), True),
-        ("data_source", pa.dictionary(pa.int32(), pa.int64()), False),
-        ("data_source", pa.list_(TEXT), False),
-        ("prompt", pa.large_list(MESSAGE), True),
-        ("prompt", pa.list_(MESSAGE, 1), True),
-        ("prompt", pa.list_(pa.list_(MESSAGE)), False),
-        ("prompt", pa.struct([("role", pa.list_(TEXT)), ("content", pa.list_(TEXT))]), False),
-        ("reward_model", pa.struct([("ground_truth", pa.int64())]), True),
-        ("reward_model", pa.struct([("xground_truth", TEXT)]), False),
-        ("reward_model", pa.list_(pa.struct([("ground_truth", TEXT)])), False),
-    ],
-    ids=str,
-)
-def test_columns_have_the_types_that_verl_reads(toy, column, kind, accepted):
-    table = pq.read_table(toy / "test.parquet")
-    values = [{"ground_truth": 1}] * len(table) if column == "reward_model" else table[column].to_pylist()
-    changed = pa.array(values if accepted else [None] * len(table), kind)
-    pq.write_table(table.set_column(table.schema.get_field_index(column), column, changed), toy / "test.parquet")
-    errors = [error.message for error in data.data_files(run_of(toy))]
-    assert [error.startswith(f"column {column} is ") for error in errors] == [True] * (not accepted)
+    assert all(said and said in warning for warning in warnings)
+    assert bool(warnings) == (said is not None)
 
 
 def test_truths_that_the_judge_does_not_accept(toy):
@@ -239,6 +209,7 @@ def test_a_reward_function_of_ones_own(furnished, monkeypatch):
         ("return {'score': 1.0, 'parts': [1]}", "error", r"parts=\[1\] is not a number"),
         ("raise KeyError(answer)", "error", "KeyError"),
         ("while True: 1", "error", r"more than 0.5 s \(rpg.reward_limit\)"),
+        ("return (", "error", "SyntaxError"),
     ],
 )
 def test_doctor_tries_an_own_reward(furnished, tmp_path, body, level, said):
@@ -274,17 +245,12 @@ def with_model(run: RunConfig, path: Path | str) -> RunConfig:
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("config.json", b"{", "config.json or the index"),
-        ("config.json", b"{}", "no model_type"),
+        ("config.json", b"{", "config.json cannot be read"),
         ("tokenizer.json", None, "no tokenizer files"),
         ("model.safetensors", None, "no weights"),
-        ("model.safetensors", b"", "model.safetensors: is incomplete or damaged"),
-        ("model.safetensors", safetensors()[:-1], "is incomplete or damaged"),
-        ("model.safetensors.index.json", b'{"weight_map": {"w": "x-2.safetensors"}}', "x-2.safetensors is missing"),
-        ("model.safetensors.index.json", b"[]", "index of the weights cannot be read"),
-        ("model.safetensors.index.json", b'{"weight_map": 3}', "index of the weights cannot be read"),
-        ("config.json", b"[" * 100_000, "config.json or the index"),
-        ("config.json", b'{"model_type": "granite", "logits_scaling": 8.0}', "leaves out logits_scaling"),
+        ("model.safetensors", b"", "no weights"),
+        ("config.json", b"[" * 100_000, "config.json cannot be read"),
+        ("config.json", b'{"model_type": "granite", "logits_scaling": 8.0}', "leaves out its logits_scaling"),
         ("config.json", b'{"model_type": "llama", "quantization_config": {"quant_method": "gptq"}}', "gptq"),
         ("config.json", b'{"model_type": "llama", "text_config": {"quantization_config": {"bits": 4}}}', "quantised"),
     ],
@@ -306,17 +272,6 @@ def test_an_adapter_alone_is_told_with_its_model_and_rank(toy, toy_config):
         assert part in error.remedy
 
 
-def test_weights_that_are_not_used_or_not_there(toy, toy_config):
-    run = with_model(toy_config, toy / "model")
-    (toy / "model/pytorch_model.bin.index.json").write_text('{"weight_map": {"w": "pytorch_model-1.bin"}}')  # left over
-    assert list(model.model_directory(run)) == []
-    (toy / "model/model.safetensors").unlink()
-    (toy / "model/model.safetensors").symlink_to("nothing")
-    assert "model.safetensors: is incomplete or damaged (No such file" in refusal(run)
-    no_hub_name = with_model(toy_config, "checkpoints/run/global_step_20/hf")
-    assert "no such directory" in refusal(no_hub_name)
-
-
 @pytest.mark.parametrize(("variable", "offline"), [("HF_HUB_OFFLINE", "1"), ("TRANSFORMERS_OFFLINE", "TRUE")])
 def test_a_hub_model_without_the_hub_is_looked_for_in_its_cache(
     toy, toy_config, tmp_path, monkeypatch, variable, offline
@@ -328,7 +283,7 @@ def test_a_hub_model_without_the_hub_is_looked_for_in_its_cache(
     config = toy_config.copy()
     config["rpg"]["env"] = {}
     run = with_model(RunConfig(config), "maker/sums")
-    assert "nor a model in the hub's cache" in refusal(run)
+    assert "is not in the hub's cache" in refusal(run)
     snapshot = tmp_path / "models--maker--sums" / "snapshots" / "1a2b"
     shutil.copytree(toy / "model", snapshot)
     (tmp_path / "models--maker--sums" / "refs").mkdir()

@@ -8,9 +8,8 @@ from typing import get_args
 import pytest
 import torch
 
-from rpg.checks.machine import devices
-from rpg.checks.packages import LOGGERS, cross_entropy, flash_attention, gpu_builds, logger_packages
-from rpg.config.keys import KEYS, Logger
+from rpg.checks.machine import LOGGERS, devices, flash_attention, logger_packages, working_directory
+from rpg.config.verl_keys import MODEL, Logger
 from tests.builders.toy_run import run_of
 
 GPU = ["trainer.device=cuda", "ray_kwargs.ray_init.num_gpus=null"]
@@ -33,19 +32,18 @@ def installed(site: Path, monkeypatch, version: str) -> None:
 def test_the_cpu_environment_is_named(toy, monkeypatch):
     """Otherwise it would look like a machine without GPUs."""
     run = run_of(toy, *GPU)
-    (diagnostic,) = gpu_builds(run)
+    (diagnostic,) = devices(run)
     assert diagnostic.level == "error"
     assert f"in {sys.prefix}: torch {torch.__version__} and vllm " in diagnostic.message
     assert "scripts/setup_gpu.sh" in diagnostic.remedy
-    assert not list(devices(run))
     monkeypatch.setenv("RAY_ADDRESS", "http://head:8265")  # whose nodes have environments of their own
-    assert not list(gpu_builds(run_of(toy, *GPU)))
+    assert [found.level for found in devices(run_of(toy, *GPU))] == ["skip"]
 
 
 def test_a_vllm_for_cpus_is_named(toy, tmp_path, monkeypatch):
     installed(tmp_path, monkeypatch, "0.24.0+cpu")
-    assert "vllm 0.24.0+cpu" in next(gpu_builds(run_of(toy, *GPU))).message
-    assert not list(gpu_builds(run_of(toy)))  # profile=cpu
+    assert "vllm 0.24.0+cpu" in next(devices(run_of(toy, *GPU))).message
+    assert not list(devices(run_of(toy)))  # profile=cpu
 
 
 def test_a_flash_attn_that_does_not_import(toy, tmp_path, monkeypatch):
@@ -57,15 +55,15 @@ def test_a_flash_attn_that_does_not_import(toy, tmp_path, monkeypatch):
     for name in [name for name in sys.modules if name.partition(".")[0] == "flash_attn"]:
         monkeypatch.delitem(sys.modules, name)
     said = "No module named 'flash_attn_2_cuda'"
-    (diagnostic,) = flash_attention(run_of(toy, f"{KEYS['attention']}=flash_attention_2"))
+    (diagnostic,) = flash_attention(run_of(toy, f"{MODEL}.override_config.attn_implementation=flash_attention_2"))
     assert diagnostic.level == "error"
     assert said in diagnostic.message
     assert "attention=sdpa" in diagnostic.remedy
-    (diagnostic,) = cross_entropy(run_of(toy, *GPU, f"{KEYS['fused']}=false"))
-    assert (diagnostic.level, diagnostic.key) == ("warning", KEYS["fused"])
+    (diagnostic,) = flash_attention(run_of(toy, *GPU, f"{MODEL}.use_fused_kernels=false"))
+    assert (diagnostic.level, diagnostic.key) == ("warning", f"{MODEL}.use_fused_kernels")
     assert said in diagnostic.message
-    assert not list(cross_entropy(run_of(toy, *GPU, f"{KEYS['fused']}=true")))
-    assert not list(cross_entropy(run_of(toy)))  # profile=cpu, whose vocabulary is small
+    assert not list(flash_attention(run_of(toy, *GPU, f"{MODEL}.use_fused_kernels=true")))
+    assert not list(flash_attention(run_of(toy)))  # profile=cpu, whose vocabulary is small
 
 
 @pytest.mark.parametrize("name", sorted(set(get_args(Logger)) - {"console", "file"}))
@@ -77,3 +75,17 @@ def test_the_package_of_a_logger(toy, monkeypatch, name):
     assert LOGGERS[name] in error.message
     monkeypatch.setattr(importlib.util, "find_spec", lambda module: object())
     assert not list(logger_packages(run))
+
+
+def test_a_file_that_hides_a_library(toy, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = run_of(toy)
+    for name in ("types.py", "datasets/__init__.py", "mine.py", "test.py", "sys.py", "torch/notes.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    errors = list(working_directory(run))
+    assert [error.key for error in errors] == [str(tmp_path / name) for name in ("datasets/__init__.py", "types.py")]
+    monkeypatch.syspath_prepend(str(tmp_path))  # as `python -m` has it
+    assert len(list(working_directory(run))) == 2
+    monkeypatch.chdir(Path(__file__).parents[2])
+    assert not list(working_directory(run))

@@ -3,7 +3,9 @@
 import copy
 import functools
 import json
+import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from omegaconf import OmegaConf
@@ -12,7 +14,7 @@ from rpg import plan
 from rpg.checks import budgets
 from rpg.cli import main
 from rpg.config.compose import compose_config, resolve
-from rpg.config.keys import Settings
+from rpg.config.run_config import RunConfig
 
 SMALL = {"model_type": "qwen2", "hidden_size": 64, "num_hidden_layers": 2, "intermediate_size": 128, "vocab_size": 1000,
          "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 10240}  # fmt: skip
@@ -23,22 +25,22 @@ TINY = plan.Shape(hidden=8, layers=2, intermediate=16, heads=2, kv_heads=1, head
 
 @functools.cache
 def composed(*groups: str) -> dict:
-    return resolve(compose_config(["rpg.script=x", "context=2k", *groups]))
+    return resolve(compose_config(["rpg.script=x", "method=rpg", "context=2k", *groups])[0])
 
 
-def of(*overrides: str) -> Settings:
-    """Return the settings with these groups and keys; composing takes half a second."""
+def of(*overrides: str) -> RunConfig:
+    """Return the configuration with these groups and keys; composing takes half a second."""
     keys = [text for text in overrides if "." in text.partition("=")[0]]
     config = OmegaConf.create(copy.deepcopy(composed(*(text for text in overrides if text not in keys))))
-    return Settings.of(OmegaConf.to_container(OmegaConf.merge(config, OmegaConf.from_dotlist(keys))))  # type: ignore[arg-type]
+    return RunConfig(OmegaConf.to_container(OmegaConf.merge(config, OmegaConf.from_dotlist(keys))))  # type: ignore[arg-type]
 
 
-def update(s: Settings) -> float:
-    return sum(plan.update(plan.MODELS[s.model], s).values())
+def update(s: RunConfig) -> float:
+    return sum(plan.update(plan.MODELS[s[f"{M}.path"]], s).values())
 
 
-def rollout(s: Settings) -> float:
-    return sum(plan.rollout(plan.MODELS[s.model], s, 80e9).values())
+def rollout(s: RunConfig) -> float:
+    return sum(plan.rollout(plan.MODELS[s[f"{M}.path"]], s, 80e9).values())
 
 
 # GB of an update that torch's FSDPMemTracker showed for transformers' model under FSDP2, AdamW and flash attention, on
@@ -106,28 +108,25 @@ def test_every_group_of_hsdp_holds_the_model():
     model = 4.022e9
     assert update(hsdp) - update(plain) == pytest.approx(16 * model * (1 / 2 - 1 / 8), rel=1e-3)
     assert rollout(hsdp) - rollout(plain) == pytest.approx(12 * model * (1 / 2 - 1 / 8), rel=1e-3)
-    assert budgets.checkpoint_bytes(TINY, hsdp) == 4 * budgets.checkpoint_bytes(TINY, plain)
 
 
 @pytest.mark.parametrize(
-    ("changes", "each", "at_once"),
+    ("changes", "each"),
     [
-        ([], 12, 2),  # fp32 weights, two moments; two are kept
-        (["trainer.max_actor_ckpt_to_keep=null"], 12, 20),  # 400 steps, every 20
-        (["trainer.max_actor_ckpt_to_keep=1"], 12, 2),  # until the next is complete
-        (["trainer.save_freq=-1"], 12, 0),
-        (["trainer.save_freq=500"], 12, 1),  # the last step
-        (["trainer.total_training_steps=null"], 12, 2),
-        (["reference=fixed"], 12, 2),  # the model at the model's path
-        (["reference=every_k"], 16, 2),
-        ([f"{A}.fsdp_config.model_dtype=bf16"], 6, 2),
-        ([f"{A}.checkpoint.save_contents=[model,hf_model]"], 8, 2),
+        ([], 12),  # fp32 weights, two moments
+        (["reference=fixed"], 12),  # the model at the model's path
+        (["reference=every_k"], 16),
+        ([f"{A}.fsdp_config.model_dtype=bf16"], 6),
+        ([f"{A}.fsdp_config.fsdp_size=2"], 48),  # every group of 2 of the 8 ranks saves all
     ],
 )
-def test_checkpoints_by_hand(changes, each, at_once):
-    s = of("model=qwen2.5-math-7b", *changes)
-    assert budgets.checkpoint_bytes(TINY, s) == each * TINY.parameters
-    assert budgets.checkpoints_at_once(s) == at_once
+def test_two_checkpoints_by_hand(changes, each, monkeypatch):
+    run = of("model=qwen2.5-math-7b", *changes)
+    monkeypatch.setattr(budgets, "_shape", lambda _: TINY)
+    for more, count in ((0, 0), (-1, 1)):
+        free = SimpleNamespace(free=2 * each * TINY.parameters + more)
+        monkeypatch.setattr(shutil, "disk_usage", lambda _, free=free: free)
+        assert len(list(budgets.disk(run))) == count
 
 
 @pytest.fixture
@@ -150,7 +149,12 @@ def test_the_command_prints_five_lines(small, capsys):
 def test_one_gpu_of_a_size(monkeypatch, capsys, memory, code):
     """The numbers are those of docs/train_your_own.md: a host of 34.4 GB."""
     monkeypatch.delenv("MODEL_PATH", raising=False)
-    assert main(["plan", "grpo_qwen3-1.7b", f"rpg.gpu_memory={memory}"]) == code
+    assert (
+        main(
+            ["plan", "method=grpo", "model=qwen3-1.7b", "dataset=gsm8k", "profile=one_gpu", f"rpg.gpu_memory={memory}"]
+        )
+        == code
+    )
     printed = capsys.readouterr().out
     assert ("DOES NOT FIT" in printed) is bool(code)
     assert "34.4 GB a node" in printed
