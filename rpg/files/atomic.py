@@ -6,11 +6,9 @@ from pathlib import Path
 
 CONFIG = "config.yaml"  # a run's resolved configuration
 ENVIRONMENT = "environment.json"  # versions and devices of its last start
-FINGERPRINT = "fingerprint.json"  # the settings that define a training
 METRICS = "metrics.jsonl"  # verl's log, a line a step
 SAMPLES = "validation"  # folder of the answers of its validations, STEP.jsonl
 LEFT_OUT = "left_out.jsonl"  # responses without a reward
-STATUS = "status.json"  # what a living run does now, for its progress line
 SKIPPED = "skipped_steps.jsonl"  # optimizer steps whose gradient was not finite
 
 

@@ -48,5 +48,6 @@ def main(name: str | None, overrides: list[str]) -> int:
 
 if __name__ == "__main__":
     arguments = sys.argv[1:]
-    named = bool(arguments) and "=" not in arguments[0] and not arguments[0].startswith("~")
+    first = arguments[0] if arguments else "="
+    named = os.path.isfile(first) or not ("=" in first or first.startswith("~"))  # a path may contain =
     sys.exit(main(arguments[0], arguments[1:]) if named else main(None, arguments))

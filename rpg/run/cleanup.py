@@ -82,13 +82,6 @@ def mapped(processes: Iterable[int | str]) -> set[int]:
     return inodes
 
 
-def unlink(inodes: set[int]) -> None:
-    """Remove the semaphores with these inodes, left by killed processes."""
-    for path, status in _shared(SEMAPHORES):
-        if status.st_ino in inodes:
-            path.unlink(missing_ok=True)
-
-
 def _shared(*prefixes: str) -> Iterator[tuple[Path, os.stat_result]]:
     """Yield the files of /dev/shm with these prefixes; skip those that vanish meanwhile."""
     for prefix in prefixes:

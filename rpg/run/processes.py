@@ -72,13 +72,6 @@ class Children:
             process.send_signal(number)  # does nothing if the process has ended
 
 
-def call(command: list[str]) -> int:
-    """Run a launch script on this terminal, forward signals to it, and return its exit code."""
-    children = Children()
-    with children.forwarding():
-        return exit_code(children.start(command).wait())
-
-
 def exit_code(returncode: int) -> int:
     """Return the shell's exit code for a return code of subprocess: 128 + N for signal N."""
     return returncode if returncode >= 0 else 128 - returncode

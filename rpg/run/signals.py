@@ -14,7 +14,6 @@ IN_JOB = "RPG_IN_JOB"  # set in a job's environment, where Ray sets RAY_ADDRESS 
 DONE = 0
 FAILED = 1
 REFUSED = 2  # before Ray started
-TIMED_OUT = 124  # as timeout(1)
 INTERRUPTED = 130
 ENDS = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: 143, signal.SIGHUP: 129}
 WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "hung up"}

@@ -3,7 +3,7 @@
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter, ValidationError
@@ -11,10 +11,10 @@ from pydantic import TypeAdapter, ValidationError
 from rpg.checks import preflight
 from rpg.config import freeze
 from rpg.config.compose import compose
-from rpg.config.keys import KEYS
 from rpg.config.run_config import RunConfig
 from rpg.diagnostics import BadSetting, Refused, fitted
 from rpg.overrides import key_of, override
+from rpg.registry import scripts
 from rpg.run import cleanup, directory, signals, submit
 
 if TYPE_CHECKING:
@@ -22,45 +22,65 @@ if TYPE_CHECKING:
 
 
 def start(name: str | None, overrides: list[str]) -> int:
-    """Compose, freeze, check; then print, submit or train. Return the exit code (signals.py).
+    """Compose a run and begin it. Return the exit code (signals.py).
 
-    name: of the launch script, or None. overrides: Hydra's, the script's own first.
+    name: of the launch script, or the path of one; None without. overrides: Hydra's, the script's own first.
+    """
+    try:
+        run, notes = compose(name, overrides)
+        tell(notes)
+    except (Refused, BadSetting) as error:
+        return refused(error)
+    # the job has no script of the user's: it gets the name that follows from it, and this directory, not Ray's
+    known = {key_of(text) for text in overrides}
+    places = {"trainer.experiment_name": run.name}
+    if "trainer.default_local_dir" in known:
+        places["trainer.default_local_dir"] = str(run.directory.absolute())
+    named = [scripts.name_of(name)] if name else []
+    return begin(run, ["-m", "rpg.run", *named, *overrides, *(override(key, place) for key, place in places.items())])
+
+
+def begin(composed: RunConfig, command: list[str]) -> int:
+    """Check a composed run; then print, submit or train it. Return the exit code.
+
+    command: the arguments of Python that begin the run as a job of a cluster.
     """
     try:
         only_show = dry_run()
         remote = only_show or submit.to_cluster()  # files and machine are the cluster's
-        composed, notes = compose(name, overrides)
-        tell(notes)
-        run = freeze.freeze(composed, contents=not remote)
-        if remote:
-            tell(f"warning: {diagnostic}" for diagnostic in preflight.refuse(run, ["cheap"], ["settings"]))
-            if not only_show:
-                if KEYS["directory"] in map(key_of, overrides):  # of this directory, not of the cluster's Ray
-                    overrides = [*overrides, override(KEYS["directory"], run.directory.absolute())]
-                return submit.submit(run.settings.run_name, name, overrides)
+        tell(f"warning: {diagnostic}" for diagnostic in preflight.refuse(composed, ["cheap"], ["settings"]))
+        run = freeze.freeze(composed, contents=False)
+        if only_show:
             print(run.yaml(), end="")
             return signals.DONE
+        if remote:
+            return submit.submit(run.name, command)
         if done := directory.finished(run):
             tell([done])
             return signals.DONE
         tell(freeze.export(run))
         with imports(run) as server:  # beside the checks, of which some import verl
-            tell(f"warning: {diagnostic}" for diagnostic in preflight.refuse(run))
+            tell(f"warning: {diagnostic}" for diagnostic in preflight.refuse(run, ["cheap"], ["files", "machine"]))
+            run = freeze.freeze(composed)  # reads all bytes of a checkpoint to resume from
+            tell(f"warning: {diagnostic}" for diagnostic in preflight.refuse(run, ["verl"]))
             with directory.held(run), cleanup.temporary_files():
                 from rpg.run.train import train
 
                 return train(run, server)
-    except Refused as refusal:
-        tell(f"error: {diagnostic}" for diagnostic in refusal.diagnostics)
-    except BadSetting as error:
-        tell([f"error: {error}"])
+    except (Refused, BadSetting) as error:
+        return refused(error)
     except directory.NotWritten as error:
         tell([f"error: {error}; the run was not started"])
         return signals.FAILED
+
+
+def refused(error: Refused | BadSetting) -> int:
+    """Show why a run is rejected; return the exit code."""
+    tell(f"error: {reason}" for reason in (error.diagnostics if isinstance(error, Refused) else [error]))
     return signals.REFUSED
 
 
-def tell(lines: Iterator[str] | tuple[str, ...] | list[str]) -> None:
+def tell(lines: Iterable[str]) -> None:
     """Print lines for the user, beside what the run prints."""
     for line in fitted(lines, 2, sys.stderr):
         print(line, file=sys.stderr, flush=True)
@@ -81,12 +101,12 @@ def imports(run: RunConfig) -> Iterator["Preloaded | None"]:
 
     Yields None if nothing is preloaded.
     """
-    if not run.settings.preload_late or run.cluster:
+    if not run.rpg.preload.late or run.cluster:
         yield None
         return
     from rpg.verl_plugin.cpu.preload import Preloaded
 
-    server = Preloaded(run.settings.preload_early, run.settings.preload_late)
+    server = Preloaded(run.rpg.preload.early, run.rpg.preload.late)
     signals.before_exit.callback(server.close)
     try:
         yield server

@@ -4,19 +4,17 @@ The nodes need verl and the packages of requirement.txt, but not this package: r
 VERL_USE_EXTERNAL_MODULES replaces the entry point of an installed package. Paths must be valid on every node.
 """
 
-import asyncio
 import contextlib
 import os
 import shlex
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 from rpg.diagnostics import Refused
-from rpg.registry.recipe import home
+from rpg.registry.scripts import home
 from rpg.run import signals
-from rpg.run.processes import exit_code
+from rpg.run.processes import Children, exit_code
 from rpg.run.signals import IN_JOB
 from rpg.secrets import has_login, in_variables
 from rpg.verl_plugin.version import ALLOW
@@ -29,8 +27,7 @@ FORWARDED = (
 )  # fmt: skip
 # not forwarded, like URLs with a password, because the dashboard shows a job's environment
 SECRETS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "WANDB_API_KEY")
-PAUSE = 5.0  # seconds between two queries to the cluster
-ANSWER_LIMIT = 300.0  # seconds without an answer; enough for a restart of the head
+LOGS = (sys.executable, "-m", "ray.scripts.scripts", "job", "logs", "--follow")  # of RAY_ADDRESS
 
 
 def to_cluster() -> bool:
@@ -62,8 +59,8 @@ def runtime_env() -> dict[str, Any]:
     }
 
 
-def submit(run: str, name: str | None, overrides: list[str]) -> int:
-    """Submit the start of a script with these overrides as a job called run; show its log and return its exit code.
+def submit(run: str, command: list[str]) -> int:
+    """Submit `python3 COMMAND...` as a job called run; show its log by `ray job logs` and return its exit code.
 
     A signal leaves the job running, and the same command follows it again. If a job of another command holds the run's
     directory, the lock rejects this job on the cluster. Raises Refused for a secret in the job's environment.
@@ -79,11 +76,15 @@ def submit(run: str, name: str | None, overrides: list[str]) -> int:
             "it, log in on every node (hf auth login, wandb login) or set it there before `ray start`",
             file=sys.stderr,
         )
+    children, entrypoint = Children(), shlex.join(["python3", *command])
     try:
         client = JobSubmissionClient(address)
-        entrypoint = shlex.join(["python3", "-m", "rpg.run", *([name] if name else []), *overrides])
         running = _running(client, entrypoint, environment["env_vars"])
         job = running or client.submit_job(entrypoint=entrypoint, runtime_env=environment, metadata={"name": run})
+        print(f"{run}: job {job} on {address}{', already running' if running else ''}", file=sys.stderr)
+        with children.forwarding():
+            while not (info := client.get_job_info(job)).status.is_terminal() and not children.stopped:
+                children.start([*LOGS, job]).wait()  # again from the log's beginning if the connection is lost
     except Exception as error:  # noqa: BLE001 - Ray raises ConnectionError, RuntimeError and its own; all are shown
         print(
             f"error: RAY_ADDRESS={address}: {str(error).strip()}\nSet it to the dashboard's address, http://HEAD:8265; "
@@ -91,18 +92,10 @@ def submit(run: str, name: str | None, overrides: list[str]) -> int:
             file=sys.stderr,
         )
         return signals.REFUSED
-    signals.raise_from_now()
-    commands = f"`ray job logs --follow {job}` shows its log, `ray job stop {job}` stops it"
-    try:
-        print(f"{run}: job {job} on {address}{', already running' if running else ''}", file=sys.stderr)
-        info = _follow(client, job)
-    except KeyboardInterrupt:
+    if children.stopped:
         with contextlib.suppress(OSError):  # after SIGHUP there is no terminal
-            print(f"\nthe job continues; {commands}", file=sys.stderr)
-        return signals.ENDS[signals.ending()]
-    except TimeoutError as error:
-        print(f"error: RAY_ADDRESS={address}: {error}\nThe job may continue; {commands}", file=sys.stderr)
-        return signals.FAILED
+            print(f"\nthe job continues; the same command follows it, `ray job stop {job}` stops it", file=sys.stderr)
+        return signals.ENDS[children.stopped]
     print(f"job {job}: {info.status}: {info.message}", file=sys.stderr)
     return signals.DONE if info.status == JobStatus.SUCCEEDED else exit_code(info.driver_exit_code or signals.FAILED)
 
@@ -116,41 +109,3 @@ def _running(client: Any, entrypoint: str, variables: dict[str, str]) -> str | N
         if same and not job.status.is_terminal():
             return job.submission_id
     return None
-
-
-def _follow(client: Any, job: str) -> Any:
-    """Show the job's log until the job ends, reconnecting if necessary; return Ray's information on the job.
-
-    Raises TimeoutError if the cluster does not answer for ANSWER_LIMIT seconds.
-    """
-    import aiohttp
-    from ray.exceptions import RayError
-
-    shown = 0
-
-    async def show() -> None:
-        nonlocal shown
-        read = 0
-        async for text in client.tail_job_logs(job):
-            print(text[max(0, shown - read) :], end="", flush=True)  # each connection starts at the log's beginning
-            read += len(text)
-            shown = max(shown, read)
-
-    answered, last_reason = time.monotonic(), ""
-    while True:
-        # a new event loop per connection, so that Ctrl-C does not wait for the cluster's answer
-        with contextlib.suppress(RuntimeError, OSError, aiohttp.ClientError):  # the first argument is Ray's message
-            asyncio.run(show())
-        try:
-            info = client.get_job_info(job)
-            if info.status.is_terminal():
-                return info
-            answered, reason = time.monotonic(), "lost the connection to its log"
-        except (RuntimeError, OSError, RayError) as error:  # errors of Ray, requests and tokens
-            reason = str(error).strip()
-        if time.monotonic() - answered > ANSWER_LIMIT:
-            raise TimeoutError(f"job {job}: no answer for {ANSWER_LIMIT:.0f} s: {reason}")
-        if reason != last_reason:
-            print(f"note: job {job}: {reason}; asking again", file=sys.stderr)
-            last_reason = reason
-        time.sleep(PAUSE)

@@ -1,14 +1,14 @@
-"""`rpg train NAME [--model M] [--train F] [--test F] [--reward F] [OVERRIDE ...]`: start a launch script."""
+"""`rpg train [NAME] [--model M] [--train F] [--test F] [--reward F] [OVERRIDE ...]`: start a run."""
 
 import argparse
 
 from rpg.config import flags
-from rpg.registry import recipe
+from rpg.registry import scripts
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg train`."""
-    folders = sorted(path for path in (recipe.RECIPE / "config").iterdir() if path.is_dir())
+    folders = sorted(path for path in (scripts.RECIPE / "config").iterdir() if path.is_dir())
     entries = {folder.name: sorted(file.stem for file in folder.glob("*.yaml")) for folder in folders}
     groups = "\n".join(f"  {name}={'|'.join(names)}" for name, names in entries.items())
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
@@ -16,7 +16,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         f"{parser.epilog}\n\n`rpg list` shows the names; DRY_RUN=1 prints the configuration instead. "
         f"Groups that an override may choose:\n{groups}"
     )
-    parser.add_argument("script", metavar="NAME", help="a script of recipe/rpg, e.g. rpg_7b_urkl1e-4_rf, or its path")
+    about = "a launch script, e.g. rpg_7b_urkl1e-4_rf, or its path; without one: method=grpo model=/models/mine ..."
+    parser.add_argument("script", metavar="NAME", help=about)
     flags.configure(parser)
 
 
@@ -24,6 +25,8 @@ def run(args: argparse.Namespace) -> int:
     """Return the run's exit code; 2 for an unknown script or a rejected run."""
     from rpg.run.__main__ import main
 
-    script = recipe.find(args.script)
-    overrides = [*script.overrides, *flags.overrides(args)]
-    return main(script.name, [*overrides, *args.overrides])
+    if "=" in args.script:  # no script: the first override
+        args.overrides.insert(0, args.script)
+        return main(None, flags.overrides(args))
+    script = scripts.find(args.script)
+    return main(script.name, [*script.overrides, *flags.overrides(args)])

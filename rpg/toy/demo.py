@@ -9,14 +9,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from rpg.config.keys import KEYS
+from rpg.config.verl_keys import MODEL, OPTIM, ROLLOUT
 from rpg.diagnostics import BadSetting
 from rpg.dotted import below
 from rpg.overrides import key_of
 from rpg.toy import smollm2, sums
 
-# set by the demo, which reads these files afterwards and shows the curve of one run from its start
-OWN = (*(KEYS[name] for name in ("directory", "resume_mode", "model", "train_files", "val_files")),)
+# set by the demo, which reads these files afterwards
+OWN = ("trainer.default_local_dir", f"{MODEL}.path", "data.train_files", "data.val_files")
 ANSWERS = 4  # answers to each of the toy model's 256 held-out problems
 KL = "actor/rpg_kl"
 SHOWN = 10  # problems whose answers are shown
@@ -59,7 +59,7 @@ DEMOS = {
         smollm2.MODEL,
         smollm2.TASK,
         "rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28_noiterref_smollm2",
-        (f"{KEYS['steps']}=12", f"{KEYS['test_freq']}=4"),
+        ("trainer.total_training_steps=12", "trainer.test_freq=4"),
         smollm2.TASK,
         0.20,  # 12 steps gained 0.465; nine runs of 30 steps 0.43 to 0.60
         "SmolLM2-135M on sums up to 20: RPG-REINFORCE-URKL with clip",
@@ -78,10 +78,10 @@ DEMOS = {
         "toy",
         "rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28",
         (
-            f"{KEYS['val_n']}={ANSWERS}",
-            f"{KEYS['lr']}=2e-4",
-            f"{KEYS['lr_schedule']}=cosine",
-            f"{KEYS['test_freq']}=15",
+            f"{ROLLOUT}.val_kwargs.n={ANSWERS}",
+            f"{OPTIM}.lr=2e-4",
+            f"{OPTIM}.lr_scheduler_type=cosine",
+            "trainer.test_freq=15",
         ),
         "toy_sum",
         0.30,

@@ -1,4 +1,4 @@
-"""`rpg demo`: build model and data, train through the launch script, show the result."""
+"""`rpg demo`: build model and data, train as the launch script does, show the result."""
 
 import argparse
 import sys
@@ -8,13 +8,14 @@ from pathlib import Path
 from rich.console import Console
 
 from rpg.config.compose import of_script
-from rpg.config.keys import KEYS
+from rpg.config.verl_keys import MODEL
 from rpg.diagnostics import BadSetting
 from rpg.files.atomic import METRICS, SAMPLES
 from rpg.overrides import check_text, override
-from rpg.registry import recipe
-from rpg.run.processes import brief, call
-from rpg.run.start import dry_run
+from rpg.registry import scripts
+from rpg.run import signals
+from rpg.run.processes import brief
+from rpg.run.start import dry_run, start
 from rpg.toy.demo import DEMOS, check_overrides, draw, read_curve, show, show_answers
 
 
@@ -34,12 +35,12 @@ def run(args: argparse.Namespace) -> int:
     --dir are rejected, 1 if model or data cannot be built, and the run's exit code if it failed.
     """
     console, began, demo = Console(), time.monotonic(), DEMOS[args.model]
-    directory: Path = (args.dir or recipe.home() / "runs" / demo.folder).resolve()  # where model and dataset look
+    directory: Path = (args.dir or scripts.home() / "runs" / demo.folder).resolve()  # where model and dataset look
     check_text("--dir", str(directory))
     check_overrides(args.overrides)
     if args.prepare_only and args.overrides:
         raise BadSetting(f"{args.overrides[0]}: is for the run, and --prepare-only starts none; leave it out")
-    script = recipe.find(demo.script)
+    script = scripts.find(demo.script)
     of_script(script, [*demo.settings, *args.overrides])
     directory.mkdir(parents=True, exist_ok=True)
     try:
@@ -53,13 +54,13 @@ def run(args: argparse.Namespace) -> int:
     console.rule(f"{demo.announced}: verl, Ray, FSDP2, vLLM on this CPU")
     run_dir = directory / "demo"
     settings = [
-        override(KEYS["directory"], run_dir),
-        f"{KEYS['resume_mode']}=disable",
-        override(KEYS["model"], directory / demo.model),
-        override(KEYS["train_files"], directory / f"{demo.task}_train.parquet"),
-        override(KEYS["val_files"], directory / f"{demo.task}_test.parquet"),
+        override("trainer.default_local_dir", run_dir),
+        override(f"{MODEL}.path", directory / demo.model),
+        override("data.train_files", directory / f"{demo.task}_train.parquet"),
+        override("data.val_files", directory / f"{demo.task}_test.parquet"),
     ]
-    code = call([*script.command, *settings, *demo.settings, *args.overrides])
+    signals.end_at_once()
+    code = start(script.name, [*script.overrides, *settings, *demo.settings, *args.overrides])
     if code or dry_run():
         return code
     metrics = run_dir / METRICS

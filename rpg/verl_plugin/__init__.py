@@ -22,7 +22,7 @@ def register() -> None:
     from verl.trainer.ppo import core_algos
 
     from rpg.verl_plugin.advantage import ESTIMATORS
-    from rpg.verl_plugin.patches import job_queue, search_path
+    from rpg.verl_plugin.patches import job_queue
     from rpg.verl_plugin.policy_loss import POLICY_LOSSES
 
     if on_cpu() and importlib.util.find_spec("verl.plugin"):
@@ -30,7 +30,6 @@ def register() -> None:
 
         verl_platform.register()
     job_queue.install()
-    search_path.install()
     for registry, ours in (
         (core_algos.POLICY_LOSS_REGISTRY, POLICY_LOSSES),
         (core_algos.ADV_ESTIMATOR_REGISTRY, ESTIMATORS),

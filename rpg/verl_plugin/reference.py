@@ -117,7 +117,7 @@ class Reference:
             raise FileNotFoundError(
                 f"{path}: this checkpoint holds no reference for rpg.reference.mode={self.settings.mode} on "
                 f"{torch.distributed.get_world_size()} rank(s). It was written with mode=old or on another number of "
-                "ranks: resume with those, or start over with trainer.resume_mode=disable"
+                "ranks: resume with those, or start over in another directory"
             )
         written = torch.load(path, map_location="cpu", weights_only=True)
         if self.settings.mode in MOVING and "shards" in written:
@@ -126,7 +126,7 @@ class Reference:
             raise ValueError(
                 f"{path}: the run began with another pi_ref (CRC-32 of this rank's shards {before}, and now "
                 f"{self._crc32}): actor_rollout_ref.model.path or the files there have changed; restore the original "
-                "model, or start over with trainer.resume_mode=disable"
+                "model, or start over in another directory"
             )
         self.state = ReferenceState(**written["state"])
 

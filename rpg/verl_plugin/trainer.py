@@ -1,10 +1,9 @@
-"""verl's trainers with our worker: a reference without verl's KL terms, counts of left-out responses, and a status.
+"""verl's trainers with our worker: a reference without verl's KL terms and counts of left-out responses.
 
 verl builds and evaluates a reference model only for its own KL terms (`use_kl_loss`, `use_kl_in_reward`). The RPG
 losses contain their KL, so these terms are off, and the trainer below requests the reference itself.
 """
 
-import json
 from collections import Counter, defaultdict
 from dataclasses import asdict
 from pathlib import Path
@@ -16,77 +15,26 @@ from omegaconf import DictConfig, open_dict
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.utils import Role
-from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
-from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY, PPOTrainer, get_trainer_cls
+from verl.trainer.ppo.v1 import trainer_base
+from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY, PPOTrainer
+from verl.trainer.ppo.v1.trainer_colocate_async import PPOTrainerColocateAsync
+from verl.trainer.ppo.v1.trainer_separate_async import PPOTrainerSeparateAsync
+from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.workers.utils.padding import response_to_nested
 
-from rpg.files.atomic import LEFT_OUT, STATUS, write_whole
+from rpg.files.atomic import LEFT_OUT
 from rpg.logged import ALL_GROUPS, BATCH, LEFT_OUT_OF_TRAINING, LEFT_OUT_OF_VALIDATION, MEAN_ACCURACY, PART, VALIDATED
 from rpg.names import LOSSES, REVERSE
 from rpg.objectives import later_kl_baseline
+from rpg.verl_plugin import watchdog
 from rpg.verl_plugin.checkpoints import CompleteCheckpoints
 from rpg.verl_plugin.reference import ReferenceSettings
+from rpg.verl_plugin.replay_buffer import BatchByPrompt, BatchByPromptAsync
 from rpg.verl_plugin.worker import RPGActorRolloutRefWorker
 
 ROLES = {Role.Actor, Role.ActorRollout, Role.ActorRolloutRef, Role.RefPolicy}  # ActorRolloutRefWorker has it
 # verl prefixes the actor's metrics with "actor/"; off-policy metrics go beside verl's staleness
 MOVED = {"actor/reference/": "reference/", "actor/off_policy/": "training/off_policy/"}
-
-
-class CountingBuffer(ReplayBuffer):
-    """Mixin before one of verl's replay buffers: batches by prompt; reports to the trainer what verl drops silently.
-
-    Attributes:
-        trainer: whose counters are used; set after construction.
-    """
-
-    trainer: "RPGTrainer"
-
-    def sample(self, global_steps: int, partition_id: str, batch_size: int) -> tuple[KVBatchMeta, dict]:
-        """As in verl; adds counts of what the batch lacks, before verl pads it."""
-        batch, metrics = super().sample(global_steps=global_steps, partition_id=partition_id, batch_size=batch_size)
-        if partition_id == "train":
-            self.trainer.show("update")
-        return batch, metrics | self.trainer.count(batch.keys, partition_id, batch_size)
-
-    def _materialize_batch(
-        self, partition_id: str, selected_prompt_uids: list[str], partition_snapshot: dict[str, dict]
-    ) -> KVBatchMeta:
-        """As in verl, with the responses of a prompt together, and prompts in the order in which they were requested.
-
-        verl's order is that in which responses ended. The first mini-batches would hold the short responses of all
-        groups, and the last, furthest from pi_old, the long ones; a token of the former would weigh up to seven times
-        as much (token-mean). In the release mini-batches follow the prompts, up to the balancing over ranks.
-        """
-        batch = super()._materialize_batch(partition_id, selected_prompt_uids, partition_snapshot)
-        requested = {prompt: number for number, prompt in enumerate(self.prompt_global_steps[partition_id])}
-
-        def place(row: int) -> tuple[int, int, int]:
-            prompt, session, part = batch.keys[row].split("_")
-            return requested[prompt], int(session), int(part)
-
-        batch.reorder(sorted(range(len(batch.keys)), key=place))
-        return batch
-
-    def _terminal_eviction_reasons(
-        self, global_steps: int, partition_id: str
-    ) -> tuple[set[str], set[str], set[str], Counter]:
-        stale, filtered, failed, rewards = super()._terminal_eviction_reasons(global_steps, partition_id)
-        if partition_id == "train":
-            self.trainer.note_failed(failed)
-            self.trainer.filtered |= self._mean_rewards(filtered - self.trainer.filtered.keys())
-            finished = self.finished_keys["train"] | self.failure_keys["train"]
-            self.trainer.show("rollout", len(finished - (stale | filtered | failed)))
-        return stale, filtered, failed, rewards
-
-    def _mean_rewards(self, groups: set[str]) -> dict[str, float]:
-        """Return the mean reward of each group of the partition "train", before verl clears it."""
-        rewards: dict[str, list[float]] = defaultdict(list)
-        if keys := [key for key in self.partitions["train"] if key.split("_")[0] in groups]:
-            data = tq.kv_batch_get(keys=keys, partition_id="train", select_fields=["rm_scores"])
-            for key, scores in zip(keys, data["rm_scores"], strict=True):
-                rewards[key.split("_")[0]].append(float(scores.sum()))
-        return {group: sum(values) / len(values) for group, values in rewards.items()}
 
 
 class RPGTrainer(PPOTrainer):
@@ -109,7 +57,6 @@ class RPGTrainer(PPOTrainer):
         self._failed: set[str] = set()
         self.filtered: dict[str, float] = {}
         self._of_step: dict[str, float] = {}
-        self._shown: dict[str, Any] = {}
         self._left_out_of_validation = 0
         super().__init__(config)
         optimizer = config.actor_rollout_ref.actor.optim
@@ -146,25 +93,19 @@ class RPGTrainer(PPOTrainer):
             tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=nested)
         return super()._compute_advantage(batch, metrics)
 
-    def show(self, phase: str, groups: int = 0) -> None:
-        """Write STATUS for the progress line: rollout, update or validation, and the groups of the step's batch.
+    def on_step_end(self) -> None:
+        """As in verl; the step counts as progress for rpg.stall_limit."""
+        super().on_step_end()
+        watchdog.arm(self.config.rpg.stall_limit, self.config.rpg.time_limit)
 
-        groups: finished, without those that filter_groups dropped.
-        """
-        if self.config.rpg.console != "progress":  # nobody reads it
-            return
-        wanted = self.config.data.train_batch_size
-        status = {"phase": phase, "groups": groups, "wanted": wanted, "dropped": len(self.filtered)}
-        if status != self._shown:
-            self._shown = status
-            file = Path(self.config.trainer.default_local_dir) / STATUS
-            file.parent.mkdir(parents=True, exist_ok=True)  # another node may lack it
-            write_whole(file, json.dumps(status))
+    def on_validate_end(self) -> None:
+        """As in verl; a validation counts as well."""
+        super().on_validate_end()
+        watchdog.arm(self.config.rpg.stall_limit, self.config.rpg.time_limit)
 
     def _validate(self) -> dict[str, float]:
         """As in verl, with the number of responses without a reward, which verl's accuracy counts as wrong."""
         self._left_out_of_validation = 0
-        self.show("validation")
         metrics = super()._validate()
         return metrics | {LEFT_OUT_OF_VALIDATION: self._left_out_of_validation}
 
@@ -194,11 +135,16 @@ class RPGTrainer(PPOTrainer):
             )
         return self._add_prompts_to_generate(num_prompts)
 
-    def _build_replay_buffer(self) -> Any:
-        """Return verl's replay buffer, or trainer.v1.sampler.custom_sampler, as a CountingBuffer."""
-        buffer: Any = super()._build_replay_buffer()
-        # verl's method both chooses the class and calls it with arguments that depend on it
-        buffer.__class__ = type(type(buffer).__name__, (CountingBuffer, type(buffer)), {})
+    def _build_replay_buffer(self) -> BatchByPrompt:
+        """Return verl's replay buffer, which `install` makes a BatchByPrompt, connected to this trainer.
+
+        Raises:
+            TypeError: trainer.v1.sampler.custom_sampler is no BatchByPrompt.
+        """
+        buffer = super()._build_replay_buffer()
+        if not isinstance(buffer, BatchByPrompt):
+            ours = f"{BatchByPrompt.__module__}.{BatchByPrompt.__name__}"
+            raise TypeError(f"trainer.v1.sampler.custom_sampler={type(buffer).__name__}: derive it from {ours}")
         buffer.trainer, buffer.refill_fn, buffer.poll_interval = self, self._refill, self.config.rpg.poll_interval
         return buffer
 
@@ -306,8 +252,31 @@ def lost_accuracies(metrics: dict[str, float], expected: dict[tuple[str, str], i
     return {MEAN_ACCURACY.format(data_source=source, k=count): 0.0 for source, count in lost.items()}
 
 
-def install(mode: str) -> None:
-    """Make verl use our mixin with its trainer of a mode (trainer.v1.trainer_mode), in this process."""
-    trainer = get_trainer_cls(mode)
-    ours = (RPGTrainer, CompleteCheckpoints)
-    TRAINER_REGISTRY[mode] = type(trainer.__name__, (*ours, trainer), {})  # verl's register rejects a known name
+class RPGTrainerSync(RPGTrainer, CompleteCheckpoints, PPOTrainerSync):
+    """verl's synchronous trainer with the above."""
+
+
+class RPGTrainerColocateAsync(RPGTrainer, CompleteCheckpoints, PPOTrainerColocateAsync):
+    """verl's trainer whose rollouts are batches ahead on the same GPUs, with the above."""
+
+
+class RPGTrainerSeparateAsync(RPGTrainer, CompleteCheckpoints, PPOTrainerSeparateAsync):
+    """verl's trainer whose rollouts have GPUs of their own, with the above."""
+
+
+TRAINERS: dict[str, type[PPOTrainer]] = {
+    "sync": RPGTrainerSync,
+    "colocate_async": RPGTrainerColocateAsync,
+    "separate_async": RPGTrainerSeparateAsync,
+}
+
+
+def install() -> None:
+    """Make verl build our trainers and replay buffers in this process.
+
+    They keep verl's names of modes: verl treats every mode but the literal "sync" as asynchronous, and its
+    register_trainer rejects a known name.
+    """
+    TRAINER_REGISTRY.update(TRAINERS)
+    trainer_base.ReplayBuffer = BatchByPrompt  # type: ignore[misc]
+    trainer_base.ReplayBufferAsync = BatchByPromptAsync  # type: ignore[misc]

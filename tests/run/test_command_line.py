@@ -15,8 +15,8 @@ import yaml
 from rpg.config import resolvers
 from rpg.data.parquet import repeated_rows, write_together
 from rpg.data.toy import toy_problems
-from rpg.registry.recipe import RECIPE as LINK
-from rpg.registry.recipe import find
+from rpg.registry.scripts import RECIPE as LINK
+from rpg.registry.scripts import find
 from rpg.run import start
 
 ODD = "a b,c='d'\"([{}$x\\ü#;&*"

@@ -3,7 +3,6 @@
 import pytest
 
 import rpg.run.train
-from rpg.config import fingerprint
 from rpg.config.run_config import RunConfig
 from rpg.files import manifest
 from rpg.run import directory, start
@@ -34,7 +33,7 @@ def test_a_whole_newest_one_is_left_to_verl(toy, launch):
     write_complete(toy / "run", 4, ranks=1)
     code, run, err = launch()
     assert code == 0
-    assert (run.get("trainer.resume_mode"), run.get("trainer.resume_from_path")) == ("auto", None)
+    assert (run["trainer.resume_mode"], run["trainer.resume_from_path"]) == ("auto", None)
     assert "global_step" not in err
 
 
@@ -44,22 +43,21 @@ def test_a_damaged_newest_one_is_passed_over(toy, launch):
     (write_complete(toy / "run", 4, ranks=1) / OPTIM).write_bytes(b"")
     code, run, err = launch()
     assert code == 0
-    assert run.get("trainer.resume_mode") == "resume_path"
-    assert run.get("trainer.resume_from_path") == str(toy / "run/global_step_2")
-    assert f"{toy / 'run'}: global_step_4 is skipped: {OPTIM}" in err
+    assert run["trainer.resume_mode"] == "resume_path"
+    assert run["trainer.resume_from_path"] == str(toy / "run/global_step_2")
+    assert f"{toy / 'run'}: global_step_4: {OPTIM}" in err
     assert (toy / "run" / TRACKER).read_text() == "4"
     assert directory.resumed_step(run) == 2  # after which the metrics are cut
 
 
 def test_none_is_complete(toy, launch):
-    """It must not silently start over; trainer.resume_mode=disable does."""
+    """It must not silently start over."""
     manifest.begin(toy / "run/global_step_2")
     code, run, err = launch()
     assert (code, run) == (2, None)
     assert "global_step_2 cannot be resumed from: manifest.json is missing" in err
-    assert "trainer.resume_mode=disable" in err
     assert [path.name for path in (toy / "run").iterdir()] == ["global_step_2"]
-    assert launch("trainer.resume_mode=disable")[0] == 0
+    assert launch("trainer.resume_mode=disable")[0] == 2
 
 
 def test_a_checkpoint_of_other_ranks_is_not_loadable_here(toy, launch):
@@ -68,9 +66,9 @@ def test_a_checkpoint_of_other_ranks_is_not_loadable_here(toy, launch):
     code, run, err = launch("rpg.resume_changed=true")
     assert (code, run) == (2, None)
     [line] = [line for line in err.splitlines() if line.startswith("error: ")]
-    assert "global_step_4 was saved by 2 ranks, and verl loads it with 2 only; this run has 1; " in line
-    assert "set trainer.n_gpus_per_node x trainer.nnodes = 2" in line
-    assert f"`rpg export {step} --ranks 1 --out DIR`" in line
+    assert "global_step_4 was saved by 2 ranks, and verl loads it with as many; this run has 1; " in line
+    assert "use 2 GPUs" in line
+    assert "`rpg export --ranks 1`" in line
     assert "resume_changed" not in line
     two = ["trainer.n_gpus_per_node=2", "ray_kwargs.ray_init.num_gpus=2"]
     assert launch(*two)[0] == 0
@@ -102,7 +100,7 @@ def test_shards_of_another_model_or_optimizer(toy, launch, override, contents):
     """rpg.resume_changed=true does not make them loadable; a changed weight decay does no harm."""
     _, run, _ = launch()
     (toy / "run").mkdir(exist_ok=True)
-    fingerprint.record(toy / "run", run, 0, {})
+    directory.prepare(run, {})
     write_complete(toy / "run", 4, ranks=1)
     more = [f"actor_rollout_ref.actor.checkpoint.load_contents={contents}"] if contents else []
     code, _, err = launch(override, "rpg.resume_changed=true", *more)
@@ -111,10 +109,10 @@ def test_shards_of_another_model_or_optimizer(toy, launch, override, contents):
     assert ("global_step_4 was saved with" in err) == (not fits)
 
 
-def test_a_damaged_fingerprint_beside_a_checkpoint_is_named(toy, launch):
+def test_a_damaged_record_beside_a_checkpoint_is_named(toy, launch):
     write_complete(toy / "run", 4, ranks=1)
-    (toy / "run/fingerprint.json").write_text("3")
+    (toy / "run/config.yaml").write_text("3")
     code, _, err = launch()
     assert code == 2
-    assert f"{toy / 'run/fingerprint.json'}: cannot be read" in err
+    assert f"{toy / 'run/config.yaml'}: cannot be read" in err
     assert "remove it" in err

@@ -7,10 +7,9 @@ import sys
 
 import pytest
 
-from rpg.config import fingerprint
 from rpg.diagnostics import Refused
-from rpg.files.atomic import write_whole
-from rpg.files.integrity import TRACKER, newest_complete
+from rpg.files.atomic import ENVIRONMENT, write_whole
+from rpg.files.integrity import TRACKER
 from rpg.run import directory as rundir
 from tests.builders.toy_run import small_run as config
 
@@ -48,24 +47,25 @@ def test_a_refused_run_leaves_no_directory(tmp_path):
     assert (tmp_path / "a").exists()
 
 
-@pytest.mark.parametrize(
-    ("mode", "steps", "kept"), [("auto", [0, 1, 2], True), ("auto", [0], False), ("disable", [0], True)]
-)
-def test_a_log_whose_run_left_no_checkpoint_is_kept(tmp_path, mode, steps, kept):
+@pytest.mark.parametrize(("mode", "kept"), [("auto", [0]), ("disable", [])])
+def test_logs_of_a_run_without_a_checkpoint_are_cut(tmp_path, mode, kept):
     run = config(tmp_path, trainer__resume_mode=mode)
-    (tmp_path / "metrics.jsonl").write_bytes(b"".join(map(line, steps)))
+    (tmp_path / "metrics.jsonl").write_bytes(b"".join(map(line, [0, 1, 2])))
+    (tmp_path / "validation").mkdir()
+    for step in (0, 2):
+        (tmp_path / f"validation/{step}.jsonl").touch()
     rundir.prepare(run, {})
-    assert [path.read_bytes() for path in tmp_path.glob("metrics.until-*.jsonl")] == [b"".join(map(line, steps))] * kept
-    assert (tmp_path / "metrics.jsonl").exists() is not kept
-    assert {"versions", "git_commit"} <= json.loads((tmp_path / fingerprint.HISTORY).read_text()).keys()
+    assert (tmp_path / "metrics.jsonl").read_bytes() == b"".join(map(line, kept))
+    assert [int(path.stem) for path in (tmp_path / "validation").iterdir()] == kept
+    assert {"versions", "git_commit"} <= json.loads((tmp_path / ENVIRONMENT).read_text()).keys()
 
 
-def test_another_validation_after_a_resume_is_in_the_history(tmp_path):
-    """Its accuracies do not compare with the earlier ones, and the fingerprint does not have it."""
+def test_another_validation_after_a_resume_is_recorded(tmp_path):
+    """Its accuracies do not compare with the earlier ones, and a resume may change it."""
     rundir.prepare(config(tmp_path), {})
     (tmp_path / TRACKER).write_text("2")
     rundir.prepare(config(tmp_path, data__val_max_samples=8), {})
-    starts = [json.loads(text) for text in (tmp_path / fingerprint.HISTORY).read_text().splitlines()]
+    starts = json.loads((tmp_path / ENVIRONMENT).read_text())["starts"]
     assert [start["changed"] for start in starts] == [{}, {"data.val_max_samples": [-1, 8]}]
 
 
@@ -87,40 +87,27 @@ def test_a_validation_alone_does_not_rewrite_a_training(tmp_path):
             pass
 
 
-def test_a_run_that_begins_anew_keeps_the_earlier_one(tmp_path):
-    """Including checkpoints, from which a run killed before its first checkpoint would otherwise resume."""
-    rundir.put_aside(tmp_path)
-    assert list(tmp_path.iterdir()) == []
-    for step in (10, 20):
-        (tmp_path / f"global_step_{step}/actor").mkdir(parents=True)
-    (tmp_path / TRACKER).write_text("20")
-    (tmp_path / "metrics.jsonl").write_bytes(line(20))
-    (tmp_path / "validation").mkdir()
-    for name in ("left_out.jsonl", "history.jsonl", "config.yaml", "environment.json", "fingerprint.json"):
-        (tmp_path / name).write_text("{}")
-    os.utime(tmp_path / "metrics.jsonl", (2e9, 2e9))  # 2033-05-18
-    rundir.put_aside(tmp_path)
-    (aside,) = tmp_path.glob("checkpoints.until-203305*")
-    described = ["config.yaml", "environment.json", "fingerprint.json"]
-    assert sorted(path.name for path in aside.iterdir()) == [*described, "global_step_10", "global_step_20", TRACKER]
-    kept = sorted(path.name.split(".")[0] for path in tmp_path.glob("*.until-203305*.jsonl"))
-    assert kept == ["history", "left_out", "metrics"]
-    assert newest_complete(tmp_path).newest is None
-    rundir.put_aside(tmp_path)
-    assert len(list(tmp_path.iterdir())) == 5
-
-
-def test_checkpoints_after_a_chosen_one_are_moved_aside(tmp_path):
+@pytest.mark.parametrize(
+    ("mode", "path", "moved"),
+    [
+        ("disable", None, ["{0}", "{0}.1"]),
+        ("resume_path", "global_step_10", ["{0}/global_step_30", "{0}/global_step_20", "{0}/later"]),
+        ("resume_path", "global_step_30", None),
+        ("auto", None, None),
+    ],
+)
+def test_checkpoints_from_which_a_run_does_not_resume_are_refused_with_the_command_to_type(tmp_path, mode, path, moved):
     """Otherwise the next automatic resume would go on from the abandoned step 30."""
     for step in (10, 20, 30):
         (tmp_path / f"global_step_{step}").mkdir()
     (tmp_path / TRACKER).write_text("30")
-    rundir.abandon(tmp_path, 20)
-    assert sorted(path.name for path in tmp_path.glob("global_step_*")) == ["global_step_10", "global_step_20"]
-    assert (tmp_path / TRACKER).read_text() == "20"
-    assert [path.name for path in tmp_path.glob("checkpoints.until-*/*")] == ["global_step_30"]
-    rundir.abandon(tmp_path, 20)
-    assert len(list(tmp_path.iterdir())) == 4
+    run = config(tmp_path, trainer__resume_mode=mode, trainer__resume_from_path=path and str(tmp_path / path))
+    if moved is None:
+        rundir.refuse_later_steps(run)
+        return
+    with pytest.raises(Refused, match="global_step_30") as refused:
+        rundir.refuse_later_steps(run)
+    assert f"mv {' '.join(moved)}".format(tmp_path) in str(refused.value)
 
 
 def line(step: int) -> bytes:
@@ -186,7 +173,7 @@ def test_a_finished_run_is_not_started_again(tmp_path):
     def run(steps, **settings):
         return config(tmp_path, trainer__total_training_steps=steps, trainer__resume_mode="auto", **settings)
 
-    fingerprint.record(tmp_path, run(6), 0, {})
+    rundir.prepare(run(6), {})
     assert rundir.finished(run(6)) is None
     (tmp_path / TRACKER).write_text("6")
     message = rundir.finished(run(6))

@@ -12,11 +12,11 @@ def errors(text: str) -> list[str]:
 
 
 def test_everything_that_is_wrong_is_shown(toy, capsys):
-    """All wrong types first, as the other checks rely on them, then everything else."""
+    """All wrong types first, as the other checks rely on them, then settings, then files."""
     types = ["actor_rollout_ref.rollout.n=0", "rpg.time_limit=2h"]
-    others = ["data.train_batch_size=80", f"{KWARGS}.judge=strict"]
-    others += ["data.val_files=/nowhere/test.parquet", "actor_rollout_ref.model.path=/nowhere/model"]
-    for given, wrong in (([*types, *others], types), (others, others)):
+    settings = [f"{KWARGS}.judge=strict"]
+    files = ["data.val_files=/nowhere/test.parquet", "actor_rollout_ref.model.path=/nowhere/model"]
+    for given, wrong in (([*types, *settings, *files], types), ([*settings, *files], settings), (files, files)):
         assert start.start(None, [*overrides(toy), *given]) == 2
         keys = [line.partition("=")[0] for line in errors(capsys.readouterr().err)]
         assert sorted(keys) == sorted(item.partition("=")[0] for item in wrong)
@@ -27,9 +27,8 @@ def test_a_refusal_by_verl_leaves_nothing_behind(toy, capsys):
     """Also the import server, which has started with its log in the run's directory."""
     loss = "actor_rollout_ref.actor.policy_loss.loss_mode=gsp"
     preload = ["rpg.preload.early=[]", "rpg.preload.late=[rpg.verl_plugin.cpu.preload.ray_ids]"]
-    assert start.start(None, [*overrides(toy), loss, *preload]) == 2
-    (line,) = errors(capsys.readouterr().err)
-    assert line.startswith(f"{loss}: is not registered with verl")
+    assert start.start(None, [*overrides(toy), "method=null", "algorithm.adv_estimator=rpg", loss, *preload]) == 2
+    assert any(line.startswith(f"{loss}: is not registered with verl") for line in errors(capsys.readouterr().err))
     assert not (toy / "run").exists()
 
 
@@ -55,7 +54,6 @@ def test_a_variable_that_is_empty_or_no_number(name, value, said, monkeypatch, c
         ("trainer.default_local_dir=${oc.env:NO_SUCH_VARIABLE}", "NO_SUCH_VARIABLE"),
         ("trainer=5", "trainer"),
         ("reward.custom_reward_function=null", "reward.custom_reward_function"),
-        ("hydra.run.dir=/elsewhere", "hydra.run.dir=/elsewhere: has no effect"),
         ("+ray_kwargs.ray_init.address=10.0.0.1:6379", "set RAY_ADDRESS"),
         ("+ray_kwargs.ray_init.runtime_env.env_vars.A=1", "env_vars.A='1'"),
     ],
@@ -75,9 +73,9 @@ def test_configuration_errors_have_exit_code_2(toy, override, said, capsys):
 def test_a_dry_run_refuses_wrong_settings(override, proposed, capsys, monkeypatch):
     """Suggests the nearest name; does not check the missing files and model."""
     monkeypatch.setenv("DRY_RUN", "1")
-    assert start.start(None, ["trainer.experiment_name=t", override]) == 2
+    assert start.start(None, ["trainer.experiment_name=t", "method=null", "algorithm.adv_estimator=rpg", override]) == 2
     refused = capsys.readouterr()
     assert refused.out == ""
     (line,) = errors(refused.err)
     assert line.startswith(f"{override.lstrip('+')}: ")
-    assert line.endswith(f"did you mean {proposed}?")
+    assert proposed in line

@@ -1,19 +1,19 @@
 """Submission to a cluster; the real cluster is in tests/e2e/test_cluster.py."""
 
-import asyncio
 import os
 import signal
-import time
+import sys
 import types
+import typing
 
-import aiohttp
 import pytest
 import ray.job_submission
 
-from rpg.registry.recipe import home
+from rpg.registry.scripts import home
 from rpg.run import start, submit
 from rpg.run.signals import IN_JOB
 
+COMMAND = ["-m", "rpg.run", "name"]
 pytestmark = pytest.mark.usefixtures("bare_environment")
 
 
@@ -23,6 +23,7 @@ class FakeClient:
     status, exit_code = "SUCCEEDED", 0
     submitted: types.SimpleNamespace | None = None
     jobs: tuple = ()
+    states: typing.ClassVar[list] = []  # before the last one
 
     def __init__(self, address):
         self.address = address
@@ -34,19 +35,16 @@ class FakeClient:
     def list_jobs(self):
         return self.jobs
 
-    async def tail_job_logs(self, job):
-        for text in ("step 1\n", "step 2\n"):
-            yield text
-
     def get_job_info(self, job):
-        status = ray.job_submission.JobStatus(self.status)
+        status = ray.job_submission.JobStatus(self.states.pop(0) if self.states else self.status)
         return types.SimpleNamespace(status=status, message="", driver_exit_code=self.exit_code)
 
 
 @pytest.fixture
 def client(monkeypatch):
     monkeypatch.setattr(ray.job_submission, "JobSubmissionClient", FakeClient)
-    monkeypatch.setattr(submit, "PAUSE", 0.01)
+    monkeypatch.setattr(submit, "LOGS", (sys.executable, "-c", "import sys; print('log of', sys.argv[1])"))
+    monkeypatch.setattr(FakeClient, "states", ["RUNNING"])
     monkeypatch.setattr(FakeClient, "submitted", None)
     os.environ["RAY_ADDRESS"] = "http://head:8265"
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
@@ -76,7 +74,7 @@ def test_what_the_hub_and_the_network_need_goes_along_and_keys_do_not(client, ca
     plain = {"HF_ENDPOINT": "https://mirror.example.org", "NCCL_SOCKET_IFNAME": "eth0", "GLOO_SOCKET_IFNAME": "eth0"}
     secret = {"HF_TOKEN": "hf_1", "WANDB_API_KEY": "w_2", "WANDB_BASE_URL": "https://me:pass_3@wandb.example.org"}
     os.environ.update(plain, **secret)
-    assert submit.submit("name", None, []) == 0
+    assert submit.submit("name", COMMAND) == 0
     assert plain.items() <= client.submitted.runtime_env["env_vars"].items()
     told = capsys.readouterr().err
     assert all(name in told for name in secret)
@@ -86,68 +84,43 @@ def test_what_the_hub_and_the_network_need_goes_along_and_keys_do_not(client, ca
 def test_a_secret_in_a_variable_that_goes_along_rejects_the_job(client, capsys):
     """The dashboard would show it."""
     os.environ.update(HF_TOKEN="planted-0123456789", HF_HOME="/data/planted-0123456789")
-    assert start.start(None, ["rpg.script=dapo_7b", "method=dapo"]) == 2
+    assert start.start(None, ["method=dapo"]) == 2
     told = capsys.readouterr().err
     assert "HF_HOME: " in told
     assert "planted" not in told
     assert client.submitted is None
 
 
-@pytest.mark.parametrize("asked", [False, True])
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGHUP, 129)])
-def test_a_signal_ends_the_following_and_not_the_job(client, capsys, monkeypatch, number, code, asked):
-    def end(self, job):
-        os.kill(os.getpid(), number)
-        time.sleep(5)
-
-    async def tail(self, job):
-        yield "step 1\n"
-        if not asked:
-            os.kill(os.getpid(), number)
-            await asyncio.sleep(5)
-
-    monkeypatch.setattr(client, "tail_job_logs", tail)
-    monkeypatch.setattr(client, "get_job_info", end)
+def test_a_signal_ends_the_following_and_not_the_job(client, capsys, monkeypatch, number, code):
+    waits = f"import os, time; os.kill(os.getppid(), {int(number)}); time.sleep(60)"
+    monkeypatch.setattr(submit, "LOGS", (sys.executable, "-c", waits))
+    monkeypatch.setattr(FakeClient, "states", ["RUNNING"] * 9)
     signal.signal(signal.SIGHUP, lambda number, frame: pytest.fail("nobody's"))
-    assert submit.submit("name", None, []) == code
+    assert submit.submit("name", COMMAND) == code
     assert "raysubmit_1" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("ends", [[RuntimeError("WebSocket connection closed unexpectedly")], []])
-def test_a_lost_log_is_taken_up_where_it_was(client, capsys, monkeypatch, ends):
-    log = ["step 1\nst", "ep 2\n", "step 3\n"]
-    away = aiohttp.ClientConnectionError("nobody there")
-    connections = iter([[*log[:2], *ends], [away], [away], ["step 1\n", *ends], ["".join(log)]])
-    states = iter([*["RUNNING"] * 4, "SUCCEEDED"])
-
-    async def tail(self, job):
-        for each in next(connections):
-            if isinstance(each, Exception):
-                raise each
-            yield each
-
-    def info(self, job):
-        return types.SimpleNamespace(status=ray.job_submission.JobStatus(next(states)), message="", driver_exit_code=0)
-
-    monkeypatch.setattr(client, "tail_job_logs", tail)
-    monkeypatch.setattr(client, "get_job_info", info)
-    assert submit.submit("name", None, []) == 0
-    assert capsys.readouterr().out == "".join(log)
+def test_a_lost_log_is_shown_again_while_the_job_runs(client, capfd, monkeypatch):
+    monkeypatch.setattr(FakeClient, "states", ["RUNNING", "RUNNING"])
+    assert submit.submit("name", COMMAND) == 0
+    assert capfd.readouterr().out == "log of raysubmit_1\n" * 2
 
 
-def test_main_submits_its_own_overrides(client, capsys):
+def test_main_submits_its_own_overrides(client, capfd):
     """tests/e2e/test_cluster.py asks a cluster for the job's name."""
     assert start.start("dapo_7b", ["method=dapo", "trainer.project_name='a b'"]) == 0
     command = "python3 -m rpg.run dapo_7b method=dapo "
-    assert client.submitted.entrypoint == command + "'trainer.project_name='\"'\"'a b'\"'\"''"  # for a shell
-    assert capsys.readouterr().out == "step 1\nstep 2\n"
+    quoted = "'trainer.project_name='\"'\"'a b'\"'\"''"  # for a shell
+    assert client.submitted.entrypoint.startswith(f"{command}{quoted} 'trainer.experiment_name=")
+    assert capfd.readouterr().out == "log of raysubmit_1\n"
 
 
 def test_the_jobs_exit_code_is_ours(client, monkeypatch):
     for status, code, expected in (("FAILED", 2, 2), ("STOPPED", None, 1)):
         monkeypatch.setattr(client, "status", status)
         monkeypatch.setattr(client, "exit_code", code)
-        assert submit.submit("name", None, []) == expected
+        assert submit.submit("name", COMMAND) == expected
 
 
 @pytest.mark.parametrize(
@@ -165,6 +138,6 @@ def test_the_same_command_follows_its_job(client, monkeypatch, capsys, other, fo
     job = {**job, **other, "submission_id": "raysubmit_0"}
     job["status"] = ray.job_submission.JobStatus(job["status"])
     monkeypatch.setattr(client, "jobs", (types.SimpleNamespace(**job),))
-    assert submit.submit("grpo_7b", "grpo_7b", []) == 0
+    assert submit.submit("grpo_7b", ["-m", "rpg.run", "grpo_7b"]) == 0
     assert ("raysubmit_0 on http://head:8265, already running" in capsys.readouterr().err) == followed
     assert (client.submitted is None) == followed

@@ -26,11 +26,10 @@ from rpg.run import train as launching
 
 directory, steps, ending = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 
-def train(run, monitor, actors, server):
-    monitor.start()
+def train(run, screen, server):
     child = ["sh", "-c", "while :; do echo from a worker; sleep 0.05; done"]
     subprocess.Popen(child)
-    for step in range(monitor._step + 1, steps + 1):
+    for step in range(screen.step + 1, steps + 1):
         print("\\n".join(f"verl prints {line}" * 9 for line in range(200)), flush=True)
         data = {"critic/score/mean": -0.5, "actor/rpg_kl": 1e-3, "actor/pg_clipfrac": 0.125, "timing_s/step": 30.0,
                 "val-core/x/acc/mean@1": 0.7}
@@ -38,7 +37,9 @@ def train(run, monitor, actors, server):
             stream.write(json.dumps({"step": step, "data": data}) + "\\n")
         if ending == "error" and step == 3:
             raise ValueError("the batch is broken")
-        time.sleep(1)
+        for _ in range(10):
+            time.sleep(0.1)
+            screen.update()
 
 launching._train = train
 directory.mkdir(exist_ok=True)

@@ -32,7 +32,7 @@ def build_worker(
     from rpg.config.compose import compose_config
     from rpg.verl_plugin.worker import RPGActorRolloutRefWorker
 
-    config = OmegaConf.create(OmegaConf.to_container(compose_config([*TOY, *overrides]), resolve=True))
+    config = OmegaConf.create(OmegaConf.to_container(compose_config([*TOY, *overrides])[0], resolve=True))
     section = config.actor_rollout_ref
     section.rpg = {"reference": config.rpg.reference, "directory": ".", "nonfinite_limit": 3}
     prepare(section)

@@ -30,7 +30,7 @@ ROWS = [  # section, override, field of the engine's configuration, its value
 def test_what_the_engine_reads(section, overrides, name, value):
     from verl.utils.config import omega_conf_to_dataclass
 
-    config = compose_config(["rpg.script=x", "model=toy", "dataset=toy", "context=2k", *overrides.split()])
+    config, _ = compose_config(["rpg.script=x", "model=toy", "dataset=toy", "context=2k", *overrides.split()])
     OmegaConf.set_struct(config, False)
     part = config.actor_rollout_ref[section]
     for key in [key for key in part if key.startswith("log_prob_")]:  # of the reference; the worker renames them

@@ -81,7 +81,7 @@ def test_left_out(tmp_path, manager, monkeypatch):
         worker = reward_worker.RewardLoopWorker(config)
         assert await worker.compute_score(data("right")) == {
             "reward_score": 0.5,
-            "reward_extra_info": {"score": 0.5, "acc": 0.5, "format": 1.0, "pred": ""},
+            "reward_extra_info": {"score": 0.5, "acc": 0.5, "format": 1.0, "pred": "", "data_source": "toy_sum"},
         }
         if manager == "dapo":
             verls, penalty = worker.reward_manager.run_single, torch.tensor(-0.5)
@@ -118,3 +118,15 @@ def test_left_out(tmp_path, manager, monkeypatch):
     notes = [json.loads(line) for line in (tmp_path / "run" / LEFT_OUT).read_text().splitlines()]
     assert len(notes) == len(REASONS) + 2
     assert {(note["step"], note["uid"], note["problem"]) for note in notes} == {(7, "some-uid", "What is 1 + 2?")}
+
+
+def test_verl_takes_the_data_source_of_a_sample_for_text():
+    """It is in the dump of a validation, as `pred` is, and in none of its means."""
+    from verl.trainer.ppo.metric_utils import process_validation_metrics
+
+    columns = {"reward": [1.0, 0.0], "acc": [1.0, 0.0], "pred": ["7", ""], "data_source": ["aime24", "amc23"]}
+    means = process_validation_metrics(["aime24", "amc23"], ["p", "q"], columns)
+    assert {source: set(own) for source, own in means.items()} == {
+        "aime24": {"reward", "acc"},
+        "amc23": {"reward", "acc"},
+    }

@@ -3,7 +3,6 @@
 Both constructors and verl's replay buffers are real; `Verl` and `Queue` stand for what needs workers.
 """
 
-import json
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +11,7 @@ import torch
 from omegaconf import OmegaConf
 from tensordict import NonTensorStack, TensorDict
 
-from rpg.files.atomic import LEFT_OUT, STATUS, append_record
+from rpg.files.atomic import LEFT_OUT, append_record
 from tests.builders.toy_run import composed
 
 pytestmark = pytest.mark.slow  # importing verl's trainer takes ten seconds
@@ -69,9 +68,16 @@ def queue(monkeypatch):
 @pytest.fixture
 def build(queue, tmp_path):
     """Return a function that makes our trainer at step 7, of 4 prompts with 3 responses, with these changes."""
-    from verl.trainer.ppo.v1.trainer_base import PPOTrainer, get_trainer_cls
+    from verl.trainer.ppo.v1 import PPOTrainer, PPOTrainerColocateAsync, PPOTrainerSeparateAsync, PPOTrainerSync
 
-    from rpg.verl_plugin.trainer import RPGTrainer
+    from rpg.verl_plugin.trainer import RPGTrainer, install
+
+    install()
+    verls = {
+        "sync": PPOTrainerSync,
+        "colocate_async": PPOTrainerColocateAsync,
+        "separate_async": PPOTrainerSeparateAsync,
+    }
 
     class Verl(PPOTrainer):
         """Steps of verl's trainer that need workers."""
@@ -112,7 +118,7 @@ def build(queue, tmp_path):
                  "trainer.default_local_dir": str(tmp_path), "trainer.v1.trainer_mode": mode}  # fmt: skip
         for key, value in (small | {key.replace("__", "."): value for key, value in changes.items()}).items():
             OmegaConf.update(config, key, value)
-        made = type("Trainer", (RPGTrainer, Verl, get_trainer_cls(mode)), {"asked": [], "ages": [2, 4]})(config)
+        made = type("Trainer", (RPGTrainer, Verl, verls[mode]), {"asked": [], "ages": [2, 4]})(config)
         made.global_steps = 7
         return made
 
@@ -130,7 +136,7 @@ def test_groups_that_are_filtered_are_replaced_so_often(build):
     build(algorithm__filter_groups__max_num_gen_batches=0).replay_buffer.refill_fn(100)
 
 
-def test_rewards_of_filtered_groups_enter_the_mean_once(build, queue, tmp_path):
+def test_rewards_of_filtered_groups_enter_the_mean_once(build, queue):
     """a and b have no variance and are dropped; verl looks at them more than once before it does."""
     trainer = build("colocate_async", algorithm__filter_groups__metric="reward")
     for prompt in "abcdef":
@@ -139,8 +145,6 @@ def test_rewards_of_filtered_groups_enter_the_mean_once(build, queue, tmp_path):
     assert trainer.replay_buffer.get_sampleable_count(7, "train") == 4
     batch, _ = trainer.replay_buffer.sample(global_steps=7, partition_id="train", batch_size=4)
     assert trainer.filtered == {"a": 1.0, "b": 0.0}
-    status = {"phase": "update", "groups": 0, "wanted": 4, "dropped": 2}
-    assert json.loads((tmp_path / STATUS).read_text()) == status
     metrics = {"critic/score/mean": 5 / 12}
     trainer._compute_metrics(batch, metrics)
     assert metrics["critic/score_before_filtering/mean"] == pytest.approx((4 * 5 / 12 + 1 + 0) / 6)
@@ -158,6 +162,27 @@ def test_a_batch_is_in_the_order_of_prompts_and_not_of_ends(build, queue, mode):
     batch, _ = trainer.replay_buffer.sample(global_steps=7, partition_id="train", batch_size=4)
     assert batch.keys == [f"{prompt}_{session}_0" for prompt in "dcab" for session in range(3)]
     assert len(batch.tags) == 12
+
+
+@pytest.mark.parametrize("mode", ["sync", "colocate_async", "separate_async"])
+def test_verl_builds_ours_for_its_own_modes(mode):
+    from verl.trainer.ppo.v1.trainer_base import get_trainer_cls
+
+    from rpg.verl_plugin.trainer import RPGTrainer, install
+
+    install()
+    name = "".join(part.title() for part in mode.split("_"))
+    ours = get_trainer_cls(mode)
+    assert ours.__name__ == f"RPGTrainer{name}"
+    assert issubclass(ours, RPGTrainer)
+    assert f"PPOTrainer{name}" in [base.__name__ for base in ours.__mro__]
+
+
+def test_a_sampler_of_the_users_that_is_not_ours_is_refused(build, tmp_path):
+    """Its batches would be in another order, and what they lack would not be counted."""
+    (tmp_path / "mine.py").write_text("from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer as Mine\n")
+    with pytest.raises(TypeError, match="custom_sampler"):
+        build(trainer__v1__sampler__custom_sampler={"path": str(tmp_path / "mine.py"), "name": "Mine"})
 
 
 def test_padding_is_no_group_and_surplus_groups_are(build):

@@ -24,7 +24,7 @@ def test_imports_and_overrides_are_found():
     """Otherwise the empty lists above would be meaningless."""
     assert any(path.startswith("verl.workers.utils.padding") for path in check_verl.imported())
     overridden = {(cls.__name__, name) for cls, name, _, _ in check_verl.overrides()}
-    assert {("RPGActor", "train_batch"), ("CountingBuffer", "sample")} <= overridden
+    assert {("RPGActor", "train_batch"), ("BatchByPrompt", "sample")} <= overridden
 
 
 def test_no_setting_of_ours_takes_the_name_of_one_of_verls():

@@ -1,11 +1,9 @@
-"""verl's losses: which multiply with the weights of rollout_is, and which ignore the aggregation."""
+"""verl's losses: which multiply with the weights of rollout_is."""
 
 import torch
 from verl.trainer.ppo.core_algos import POLICY_LOSS_REGISTRY
 from verl.workers.config import ActorConfig, PolicyLossConfig
 
-from rpg.checks.loss import BY_RESPONSE
-from rpg.checks.off_policy import UNWEIGHTED
 from rpg.names import LOSSES as LOSS_NAMES
 from rpg.verl_plugin import register
 
@@ -14,7 +12,7 @@ torch.set_num_threads(1)
 ROWS, TOKENS = 6, 5
 
 
-def gradient(loss, mask, aggregation="token-mean", weights=None):
+def gradient(loss, mask, weights):
     """Return the gradient of a registered loss by log_prob, on the same responses each time."""
     generator = torch.Generator().manual_seed(0)
     old = -torch.rand(ROWS, TOKENS, generator=generator) * 3 - 0.5
@@ -25,7 +23,7 @@ def gradient(loss, mask, aggregation="token-mean", weights=None):
         log_prob=log_prob,
         advantages=torch.randn(ROWS, 1, generator=generator).expand(ROWS, TOKENS),
         response_mask=mask,
-        loss_agg_mode=aggregation,
+        loss_agg_mode="token-mean",
         config=ActorConfig(
             strategy="fsdp2",
             rollout_n=1,
@@ -38,29 +36,15 @@ def gradient(loss, mask, aggregation="token-mean", weights=None):
     return torch.autograd.grad(value, log_prob)[0]
 
 
-def test_every_loss_but_those_that_are_refused_multiplies_with_the_weights():
-    """All registered losses of verl and ours; checks/off_policy.py refuses the exceptions with pi_old=decoupled."""
+def test_every_loss_but_the_refused_one_multiplies_with_the_weights():
+    """checks/off_policy.py refuses bypass_mode with pi_old=decoupled."""
     register()
-    assert set(POLICY_LOSS_REGISTRY) >= {*LOSS_NAMES, *UNWEIGHTED}
+    assert set(POLICY_LOSS_REGISTRY) >= {*LOSS_NAMES}
     mask, unweighted = torch.ones(ROWS, TOKENS), set()
     for name, loss in POLICY_LOSS_REGISTRY.items():
-        plain, doubled = (gradient(loss, mask, weights=weights) for weights in (None, 2 * mask))
+        plain, doubled = (gradient(loss, mask, weights) for weights in (None, 2 * mask))
         assert plain.abs().sum() > 0
         if not torch.allclose(doubled, 2 * plain, rtol=1e-5):
             assert torch.equal(plain, doubled), name
             unweighted.add(name)
-    assert unweighted == set(UNWEIGHTED)
-
-
-def test_every_loss_but_those_that_are_warned_of_reads_the_aggregation():
-    """With responses of 5 and 2 tokens, a mean over tokens differs from one over responses."""
-    register()
-    mask = torch.ones(ROWS, TOKENS)
-    mask[::2, 2:] = 0
-    modes = ("token-mean", "seq-mean-token-mean")
-    ignoring = {
-        name
-        for name, loss in POLICY_LOSS_REGISTRY.items()
-        if torch.equal(*(gradient(loss, mask, aggregation) for aggregation in modes))
-    }
-    assert ignoring == {*BY_RESPONSE, "geo_mean"}
+    assert unweighted == {"bypass_mode"}

@@ -23,7 +23,7 @@ from verl.experimental.reward_loop import reward_loop
 from verl.utils import hf_tokenizer
 
 from rpg.files.atomic import LEFT_OUT, append_record
-from rpg.rewards.user_function import USUAL_NAME, RewardError
+from rpg.rewards.user_function import RewardError
 from rpg.rewards.user_reward import ADAPTER, load
 
 LONGEST = 2000  # characters of a problem or a reason
@@ -44,7 +44,7 @@ class RewardLoopWorker(reward_loop.RewardLoopWorker):
         super()._init_reward_fn()
         function = self.config.reward.custom_reward_function
         if function.path == ADAPTER:  # import the file now, and limit each call without its wait for a process
-            load(function.reward_kwargs.file, function.reward_kwargs.get("function", USUAL_NAME))
+            load(function.reward_kwargs.file, function.reward_kwargs.get("function"))
             call, limit = self.reward_manager.compute_score, self.config.rpg.reward_limit
             self.reward_manager.compute_score = partial(call, reward_limit=limit)  # type: ignore[arg-type]
 
@@ -61,6 +61,7 @@ class RewardLoopWorker(reward_loop.RewardLoopWorker):
             # the overlong penalty's are tensors, beyond its buffer's start, for which pydantic warns at each response
             result["reward_score"] = plain(result["reward_score"])
             result["reward_extra_info"] = {name: plain(value) for name, value in result["reward_extra_info"].items()}
+            result["reward_extra_info"]["data_source"] = str(data.non_tensor_batch["data_source"][-1])  # of each sample
             require_numbers(result)
         except TimeoutError:
             why = f"the reward took more than {limit} s (rpg.reward_limit)"

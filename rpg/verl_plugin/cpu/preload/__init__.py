@@ -21,6 +21,7 @@ from rpg.files.lock import Scratch
 
 HERE = Path(__file__).parent
 PATIENCE = 600.0  # seconds for the early imports
+GRACE = 10.0  # seconds from SIGTERM to SIGKILL
 
 # Forking a process with threads is not safe; these libraries would start threads at import.
 SINGLE_THREADED = {
@@ -91,5 +92,9 @@ class Preloaded:
     def close(self) -> None:
         """End the server and remove its files. Programs that it started continue."""
         self._server.terminate()
-        self._server.wait()
+        try:
+            self._server.wait(GRACE)
+        except subprocess.TimeoutExpired:  # it was forking
+            self._server.kill()
+            self._server.wait()
         self._scratch.remove()

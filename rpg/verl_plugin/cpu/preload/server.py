@@ -159,13 +159,11 @@ def become(request: dict[str, Any], added: dict[str, str]) -> None:
     if arguments[0] == "-c":
         code = arguments[1]
         sys.argv = ["-c", *arguments[2:]]
-        if not sys.flags.safe_path:
-            sys.path[0] = ""
+        sys.path[0] = ""
         exec(compile(code, "<string>", "exec"), sys.modules["__main__"].__dict__)
     else:
         sys.argv = arguments
-        if not sys.flags.safe_path:  # PYTHONSAFEPATH: no directory of a program is on the path
-            sys.path[0] = str(Path(arguments[0]).resolve().parent)
+        sys.path[0] = str(Path(arguments[0]).resolve().parent)
         runpy.run_path(arguments[0], run_name="__main__")
 
 
