@@ -19,8 +19,7 @@ def find_checkpoint(path: Path, *, contents: bool = True) -> tuple[Path, list[st
     The notes name skipped checkpoints with reasons, and a missing manifest.
     contents: whether to verify the checksums of a global_step_N.
 
-    Raises:
-        ResultsError: no complete checkpoint; OSError: it cannot be read.
+    Raises ResultsError: no complete checkpoint; OSError: it cannot be read.
     """
     directory = path.parent if path.name == "actor" else path
     if steps(path):
@@ -56,8 +55,7 @@ def merge_adapter(model: str) -> None:
 
     bfloat16 would round most of a small update away, which rollouts and evaluations add to each product.
 
-    Raises:
-        ValueError: verl did not save the adapter's scale, and its merger wrote 0.
+    Raises ValueError: verl did not save the adapter's scale, and its merger wrote 0.
     """
     from peft import PeftModel
     from transformers import AutoModelForCausalLM

@@ -1,90 +1,85 @@
-"""`rpg eval NAME`: validate a checkpoint (or the untrained model), without training, through a launch script.
+"""`rpg eval RUN [OVERRIDE ...]`: validate a run's checkpoint without training.
 
-It adds Hydra overrides to the script's, prints the command, runs it and shows the table. With a checkpoint the settings
-are those of its run: reward function, lengths, template, model, validation files. `rpg score` scores saved samples
-without generating any.
+The run is its config.yaml: an evaluation is that configuration with other values of a few keys (`evaluation`).
 """
 
 import argparse
+import copy
 import shlex
 from pathlib import Path
+from typing import Any
 
-from rpg.arguments import at_least
-from rpg.config.keys import KEYS
-from rpg.files.atomic import METRICS
+from omegaconf import OmegaConf
+
+from rpg.config import flags
+from rpg.config.compose import parse
+from rpg.config.run_config import RunConfig
+from rpg.config.verl_keys import ACTOR, JUDGE
+from rpg.files.atomic import CONFIG, METRICS
 from rpg.logged import is_validation
-from rpg.overrides import override
-from rpg.registry import recipe
 from rpg.results.checkpoints import find_checkpoint
-from rpg.results.evaluation import command_of
 from rpg.results.formats import show
 from rpg.results.messages import ResultsError, exit_code
-from rpg.results.runs import load_runs
+from rpg.results.runs import load_runs, read_mapping
 from rpg.results.table import build_table
 from rpg.rewards import JUDGES
-from rpg.rewards.user_function import find_reward
-from rpg.run.processes import call
-from rpg.run.start import dry_run
+from rpg.run import signals
+from rpg.run.start import begin, dry_run
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg eval`."""
-    parser.add_argument("script", metavar="NAME", help="the training's script of recipe/rpg, or its path")
-    parser.add_argument("overrides", nargs="*", default=[], metavar="OVERRIDE", help="further Hydra overrides")
-    which = "run directory (its newest complete checkpoint) or global_step_N in it (default: the untrained model)"
-    parser.add_argument("--checkpoint", type=Path, metavar="DIR", help=which)
-    default = "(default: the run's, without a checkpoint the script's)"
-    parser.add_argument(
-        "--files", "--test", nargs="+", type=Path, metavar="FILE", help=f"parquet files to validate on {default}"
-    )
-    parser.add_argument("--train", type=Path, metavar="FILE", help="if the training file moved: verl opens it as well")
-    parser.add_argument("--model", metavar="M", help=f"model directory or hub name {default}")
-    parser.add_argument("--samples", type=at_least(1), metavar="K", help=f"answers to each row {default}")
-    scorer = parser.add_mutually_exclusive_group()
-    scorer.add_argument("--judge", choices=JUDGES, help=f"docs/judges.md {default}")
-    scorer.add_argument("--reward", metavar="FILE", help=f"Python file with your reward function {default}")
-    where = "new run directory for the results (default: RUN/eval-global_step_N, or checkpoints/NAME-untrained)"
+    which = "run directory (its newest complete checkpoint), or global_step_N in it"
+    parser.add_argument("run", type=Path, metavar="RUN", help=which)
+    flags.configure(parser)
+    parser.add_argument("--judge", choices=JUDGES, help=f"docs/judges.md ({JUDGE})")
+    where = "new run directory for the results (default: RUN/eval-global_step_N)"
     parser.add_argument("--out", type=Path, metavar="DIR", help=where)
-    parser.add_argument("--print", action="store_true", dest="only_print", help="print the command, do not run it")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the evaluation and print its table; return the script's exit code if it fails, 2 if it is rejected.
+    """Validate and print the table; return the run's exit code if it fails, 2 if it is rejected.
 
     Returns 1 if a part of the result was left out of the table, 2 if everything was.
     """
-    if Path(args.script).is_dir():
-        raise ResultsError(f"{args.script}: is a directory; use rpg eval NAME --checkpoint {args.script}")
-    script = recipe.find(args.script)
-    checkpoint = find_checkpoint(args.checkpoint, contents=False)[0] if args.checkpoint else None
-    default = (
-        checkpoint.with_name(f"eval-{checkpoint.name}") if checkpoint else Path(f"checkpoints/{script.name}-untrained")
-    )
-    out = args.out or default
+    if not args.run.is_dir():
+        raise ResultsError(f"{args.run}: no such directory; give a run's, or its global_step_N")
+    checkpoint = find_checkpoint(args.run, contents=False)[0].absolute()
+    out = (args.out or checkpoint.with_name(f"eval-{checkpoint.name}")).absolute()
     if (out / METRICS).exists():  # which would be overwritten
         raise ResultsError(f"{out}: is already a run; give a new directory (--out)")
-    overrides = [f"judge={args.judge}"] if args.judge else []
-    if args.reward:
-        overrides.append(override(KEYS["reward"], find_reward(args.reward).file))
-    if args.model:
-        is_local = Path(args.model).expanduser().is_dir()
-        overrides.append(override(KEYS["model"], Path(args.model).expanduser().absolute() if is_local else args.model))
-    if args.samples is not None:
-        overrides.append(f"{KEYS['val_n']}={args.samples}")
-    if args.files:
-        overrides.append(override(KEYS["val_files"], [file.absolute() for file in args.files]))
-        overrides.append(f"{KEYS['val_samples']}=-1")  # of the training's files, which may be larger
-    if args.train:
-        overrides.append(override(KEYS["train_files"], [args.train.absolute()]))
-    command = command_of(script, checkpoint, out, [*overrides, *args.overrides])
-    print(shlex.join(command), flush=True)
-    if args.only_print:
-        return 0
-    if (code := call(command)) or dry_run():
+    overrides = [*([f"{JUDGE}={args.judge}"] if args.judge else []), *flags.overrides(args)]
+    if args.test:
+        overrides.insert(0, "data.val_max_samples=-1")  # of the training's files, which may be larger
+    config = evaluation(read_mapping(checkpoint.parent / CONFIG), checkpoint, out, overrides)
+    command = ["-m", "rpg.cli", "eval", str(checkpoint), "--out", str(out), *overrides]
+    signals.end_at_once()
+    if (code := begin(RunConfig(config), command)) or dry_run():
         return code
     table = build_table(*load_runs([out], is_validation))
     show(table)
-    runs = [checkpoint.parent, out] if checkpoint else [out]
-    print(f"next: {shlex.join(['rpg', 'table', *map(str, runs)])}")
+    print(f"next: {shlex.join(['rpg', 'table', str(checkpoint.parent), str(out)])}")
     print(f"or:   {shlex.join(['rpg', 'score', str(out), '--reward', 'FILE.py'])}  # its answers by another function")
     return exit_code(table.notes)
+
+
+def evaluation(trained: dict[str, Any], checkpoint: Path, out: Path, overrides: list[str]) -> dict[str, Any]:
+    """Return the configuration that validates a checkpoint once; trained: that of its run. `overrides` win.
+
+    Raises BadSetting for an override that Hydra cannot read, or of a group: the run's file names no group.
+    """
+    ours = {
+        "trainer.val_only": True,
+        "trainer.val_before_train": True,
+        "trainer.default_local_dir": str(out),
+        "trainer.validation_data_dir": None,
+        "trainer.resume_mode": "resume_path",
+        "trainer.resume_from_path": str(checkpoint),
+        f"{ACTOR}.checkpoint.load_contents": ["model"],  # no optimizer is needed
+    }
+    config = OmegaConf.create(copy.deepcopy(trained))
+    for key, value in ours.items():
+        OmegaConf.update(config, key, value)
+    for one in map(parse, overrides):
+        OmegaConf.update(config, one.key_or_group, one.value(), force_add=True)
+    return OmegaConf.to_container(config)  # type: ignore[return-value]

@@ -1,4 +1,4 @@
-"""The paper's panels (accuracy per benchmark, critic score, entropy, response length) and off-policy panels."""
+"""The paper's panels (accuracy per benchmark, critic score, entropy, response length), KL, and off-policy panels."""
 
 import io
 import math
@@ -20,48 +20,38 @@ from matplotlib.ticker import MaxNLocator
 from rpg.diagnostics import printable
 from rpg.files.atomic import write_whole
 from rpg.logged import ALL_GROUPS, REWARDS, is_validation
-from rpg.registry.labels import LOOKS, base_method, order_of
-from rpg.registry.methods import Dash, Look
-from rpg.results.messages import ResultsError, shortened
+from rpg.registry.methods import LOOKS, Dash, Look, base_method, order_of
+from rpg.results.messages import ResultsError, about
 from rpg.results.samples import pass_by_step
 from rpg.results.table import Table
 
 CREATOR = "rpg plot"  # metadata of each file
+KL = "KL to the reference (nats)"
 # panels after the benchmarks': title, metric of verl's log; omitted if no run has the metric or it is always 0, like
 # the staleness of synchronous runs
 PANELS = {
-    "critic score (training reward)": ALL_GROUPS,  # or that of the batch (measures.py)
-    "entropy": "actor/entropy",
+    KL: "actor/rpg_kl",
+    "critic score (training reward)": ALL_GROUPS,  # or that of the batch (Run.training_reward)
+    "entropy (nats)": "actor/entropy",
     "response length (tokens)": "response_length/mean",
     "clipped tokens (share)": "actor/pg_clipfrac",
     "off-policy: effective sample size": "training/off_policy/ess",
-    "off-policy: KL(sampler, trained)": "training/off_policy/kl",
-    "off-policy: staleness (weight versions)": "training/off_policy/trajectory_staleness/mean",
-    "off-policy: clipped above (share)": "actor/rpg_clipfrac_high",
-    "off-policy: clipped below (share)": "actor/rpg_clipfrac_low",
-    "off-policy: clipped at c (share)": "actor/rpg_clipfrac_c",
+    "KL(sampler, trained) (nats)": "training/off_policy/kl",
+    "staleness (weight versions)": "training/off_policy/trajectory_staleness/mean",
 }
 DRAWN = frozenset([*PANELS.values(), *REWARDS])
 SMOOTHING = 0.1  # share of the steps in a running mean; raw values stay visible behind it
-MOST_NAMES = 8  # rows above which the legend is in columns
 SMOOTHED = 20  # steps from which a line is smoothed
-LETTERS, TITLE = 28, 34  # characters of a label that fit below one panel, of a benchmark's title above it
+MOST_INTERVALS = 8  # rows of a panel that shows intervals
+TITLE, LEGEND = 34, 30  # characters that fit above a panel, and below it beside a line
 STYLE: dict[Any, Any] = {  # matplotlib's type lists every key
-    "font.size": 11,
-    "axes.titlesize": 12,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.color": "#e4e4e4",
-    "svg.fonttype": "none",
+    "font.size": 11, "axes.titlesize": 12, "lines.linewidth": 1.8, "axes.grid": True, "grid.color": "#e4e4e4",
+    "axes.spines.top": False, "axes.spines.right": False, "svg.fonttype": "none", "svg.hashsalt": "rpg",
     "text.parse_math": False,  # no mathtext for a dollar in a name
-    "svg.hashsalt": "rpg",
-    "lines.linewidth": 1.8,
-}
+}  # fmt: skip
 DASHES: tuple[Dash, ...] = get_args(Dash)
-SCALE = ("#440154", "#3b528b", "#21918c", "#5ec962", "#d8b919")  # viridis, without its lightest yellow
-COLOURS = LinearSegmentedColormap.from_list("", SCALE)
-OTHER_COLOURS = ("#17becf", "#bcbd22", "#e377c2", "#393b79", "#637939", "#843c39")
+# viridis, without its lightest yellow
+COLOURS = LinearSegmentedColormap.from_list("", ("#440154", "#3b528b", "#21918c", "#5ec962", "#d8b919"))
 
 
 @dataclass(frozen=True)
@@ -88,93 +78,99 @@ def make_panels(table: Table, pass_at: int | None = None) -> list[Panel]:
 
     pass_at: k of pass@k by step, a panel more for each benchmark; the table gets notes on samples that are left out.
     """
-    panels = []
-    accuracies = {label: [run.accuracies() for run in runs] for label, runs in table.rows.items()}
-    for name in table.benchmarks:
-        rows = {label: [curves[name] for curves in runs if name in curves] for label, runs in accuracies.items()}
-        cells = table.cells.loc[(table.cells["benchmark"] == name) & table.cells["last_low"].notna()]
-        intervals = {cell.method: (cell.last_low, cell.last_high) for cell in cells.itertuples()}
-        panels.append(Panel(f"{name} accuracy", rows, True, intervals if len(rows) <= MOST_NAMES else {}))
+
+    def panel(name: str, frames: dict[str, list[Any]]) -> Panel:
+        rows = {label: [frame[name].dropna() for frame in own if name in frame] for label, own in frames.items()}
+        return Panel(name, {label: own for label, own in rows.items() if own}, is_validation=True)
+
+    accuracies = {label: [run.accuracies.add_suffix(" accuracy") for run in runs] for label, runs in table.rows.items()}
+    panels = [panel(f"{name} accuracy", accuracies) for name in table.benchmarks]
+    for cell in table.cells.dropna(subset="last_low").itertuples() if len(table.rows) <= MOST_INTERVALS else ():
+        [own] = [panel for panel in panels if panel.title == f"{cell.benchmark} accuracy"]
+        own.intervals[cell.method] = (cell.last_low, cell.last_high)
     if pass_at is not None:
-        panels += _pass_panels(table, pass_at)
+        passed: dict[str, list[Any]] = {label: [] for label in table.rows}
+        for label, run in ((label, run) for label, runs in table.rows.items() for run in runs):
+            frame, notes = pass_by_step(run, pass_at)
+            passed[label].append(frame.add_suffix(f" pass@{pass_at}"))
+            table.notes += [about(run.name, note) for note in notes]
+        panels += [own for name in table.benchmarks if (own := panel(f"{name} pass@{pass_at}", passed)).rows]
     for title, metric in PANELS.items():
-        logged = {
-            label: [run.training_reward if metric == ALL_GROUPS else run.series(metric) for run in runs]
-            for label, runs in table.rows.items()
-        }
-        rows = {label: [series for series in members if len(series)] for label, members in logged.items()}
+        rows = {label: [series for run in runs
+                        if len(series := run.training_reward if metric == ALL_GROUPS else run.series(metric))]
+                for label, runs in table.rows.items()}  # fmt: skip
         if any(series.any() for members in rows.values() for series in members):
             panels.append(Panel(title, rows))
     return panels
 
 
-def _pass_panels(table: Table, k: int) -> list[Panel]:
-    rows: dict[str, dict[str, list[pd.Series]]] = {name: {} for name in table.benchmarks}
-    for label, runs in table.rows.items():
-        for run in runs:
-            curves, notes = pass_by_step(run, k)
-            table.notes += [note.about(run.name) for note in dict.fromkeys(notes)]
-            for name, points in curves.items():
-                rows[name].setdefault(label, []).append(points)
-    return [Panel(f"{name} pass@{k}", lines, is_validation=True) for name, lines in rows.items() if lines]
-
-
 def looks_of(labels: list[str]) -> dict[str, Look]:
-    """Return each label's look: that of its method, or solid lines of other colours for labels without a method.
+    """Return each label's look: that of its method, which does not depend on the other labels.
 
-    Labels of one method with different settings share its colour and get different dashes. More labels of one method
-    get a scale of colours, by order.
+    Labels of one method with different settings share its colour and get different dashes. More labels of one method,
+    and labels without a method, get a scale of colours, by order.
     """
     groups: dict[str, list[str]] = {}
     for label in sorted(set(labels), key=lambda label: (label != base_method(label), order_of(label))):
         groups.setdefault(base_method(label) if base_method(label) in LOOKS else "", []).append(label)
-    looks: dict[str, Look] = {}
+    looks = {label: LOOKS[label] for label in labels if label in LOOKS}
     for base, members in groups.items():
-        scaled = [label for label in members if label != base]
-        if not base and len(scaled) <= len(OTHER_COLOURS):
-            looks |= {label: Look(colour, "-") for label, colour in zip(scaled, OTHER_COLOURS, strict=False)}
-        elif base and len(members) <= len(DASHES):
-            method = LOOKS[base]
-            dashes: list[Dash] = [method.dash, *(dash for dash in DASHES if dash != method.dash)]
-            looks |= {label: Look(method.colour, dash) for label, dash in zip(members, dashes, strict=False)}
+        first = LOOKS.get(base, Look("", "-"))
+        others = [label for label in members if label != base]
+        if base and len(members) <= len(DASHES):
+            dashes: list[Dash] = [first.dash, *(dash for dash in DASHES if dash != first.dash)]
+            looks |= {label: Look(first.colour, dash) for label, dash in zip(members, dashes, strict=False)}
         else:
-            looks |= {label: LOOKS[base] for label in members if label == base}
-            dash, last = LOOKS[base].dash if base else "-", len(scaled) - 1
-            looks |= {label: Look(to_hex(COLOURS(number / last)), dash) for number, label in enumerate(scaled)}
+            scale = [to_hex(COLOURS(number / max(len(others) - 1, 1))) for number in range(len(others))]
+            looks |= {label: Look(colour, first.dash) for label, colour in zip(others, scale, strict=True)}
     return looks
 
 
 def draw(axes: Axes, panel: Panel, looks: dict[str, Look]) -> None:
     """Draw one panel: one line per run, or a row's mean with a band for several runs (`band`)."""
-    title = printable(panel.title)
-    axes.set_title(shortened([title], TITLE)[title] if panel.is_validation else title, loc="left")
+    axes.set_title(middle_out(printable(panel.title), TITLE), loc="left")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6, min_n_ticks=1))
-    smoothed = not panel.is_validation and any(len(series) >= SMOOTHED for own in panel.rows.values() for series in own)
+    everything = [series for members in panel.rows.values() for series in members]
+    smoothed = not panel.is_validation and any(len(series) >= SMOOTHED for series in everything)
     remark = " (strong lines: running mean)" if smoothed else " (bars: 95 % intervals)" if panel.intervals else ""
     axes.set_xlabel(f"step{remark}")
     for label, members in panel.rows.items():
         look = looks[label]
-        lines = members if panel.is_validation else [smooth(series) for series in members]
+        lines = [smooth(series) for series in members] if smoothed else members
         if (seeds := band(lines)) is not None:
             low, high = seeds["mean"] - seeds["error"], seeds["mean"] + seeds["error"]
             axes.fill_between(seeds.index, low, high, color=look.colour, alpha=0.15, linewidth=0)
             lines = [seeds["mean"]]
-        elif smoothed:
-            for series in members:
-                axes.plot(series.index, series, color=look.colour, linewidth=0.8, alpha=0.3)
+        for series in members if smoothed and seeds is None else ():
+            axes.plot(series.index, series, color=look.colour, linewidth=0.8, alpha=0.3)
         if label in panel.intervals:
-            last = members[0].index[-1]
-            axes.vlines(last, *panel.intervals[label], color=look.colour, alpha=0.5)
+            axes.vlines(members[0].index[-1], *panel.intervals[label], color=look.colour, alpha=0.5)
         for series in lines:
             marker = "o" if panel.is_validation or len(series) == 1 else None  # a line of one step is not visible
             style = {"color": look.colour, "linestyle": look.dash, "marker": marker, "markersize": 4, "clip_on": False}
             axes.plot(series.index, series, **style)
-    low = min((series.min() for members in panel.rows.values() for series in members), default=0.0)
-    high = max((series.max() for members in panel.rows.values() for series in members), default=0.0)
-    if low >= 0 > axes.get_ylim()[0]:  # no axis below zero for what is never negative, none above 1 for accuracies
+    values = pd.concat(everything) if everything else pd.Series([0.0])
+    if panel.title == KL:
+        logarithmic(axes, values)
+    elif values.min() >= 0 > axes.get_ylim()[0]:  # no axis below zero for what is never negative
         axes.set_ylim(bottom=0)
-    if panel.is_validation and high <= 1 < axes.get_ylim()[1]:
+    if panel.is_validation and values.max() <= 1 < axes.get_ylim()[1]:
         axes.set_ylim(top=1)
+
+
+def logarithmic(axes: Axes, values: Any) -> None:
+    """Make the axis logarithmic if the values span two orders of magnitude, and linear around 0, which stays on it."""
+    sizes = values[values != 0].abs()
+    low, high = max(sizes.min(), 1e-4 * sizes.max()), sizes.max()
+    if high < 100 * low:
+        return
+    powers = range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)
+    ticks = [10.0**power for power in powers[:: math.ceil(len(powers) / 4)]]
+    ticks = sorted([*(-tick for tick in ticks if values.min() <= -low), 0.0, *ticks])
+    axes.set_yscale("symlog", linthresh=low)
+    axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.set_yticks([], minor=True)
+    axes.set_ylim(bottom=min(0.0, 2 * values.min()), top=2 * high)
 
 
 def band(members: Sequence[pd.Series]) -> pd.DataFrame | None:
@@ -197,55 +193,47 @@ def smooth(series: pd.Series) -> pd.Series:
 
 
 def figure(panels: Sequence[Panel], looks: dict[str, Look]) -> Figure:
-    """Return a figure with all panels in rows of three and one legend below."""
-    with matplotlib.rc_context(STYLE):
-        columns = min(3, len(panels))
-        rows = math.ceil(len(panels) / columns)
-        labels = list(looks)
-        legend_columns = 1 if len(labels) <= MOST_NAMES and max(map(len, labels)) > LETTERS else columns
-        width = LETTERS if legend_columns > 1 else 30 * columns  # of a line below the panels
-        short = shortened(map(printable, labels), width)
-        height = 2.7 * rows + 0.3 * math.ceil(len(labels) / legend_columns) + 0.2
-        fig = Figure(figsize=(3.6 * columns, height), layout="constrained")
-        all_axes = fig.subplots(rows, columns, squeeze=False).flatten()
-        for axes, panel in zip(all_axes, panels, strict=False):
-            draw(axes, panel, looks)
-        for axes in all_axes[len(panels) :]:
-            axes.set_axis_off()
-        lines = [Line2D([], [], color=look.colour, linestyle=look.dash) for look in looks.values()]
-        names = [short[printable(label)] for label in labels]
-        fig.legend(lines, names, loc="outside lower center", ncols=legend_columns, frameon=False, handlelength=3)
-        return fig
+    """Return a figure with all panels in rows of three and one legend below, in as many columns as the names allow."""
+    columns = min(3, len(panels))
+    rows = math.ceil(len(panels) / columns)
+    names = [middle_out(printable(label), LEGEND * columns) for label in looks]
+    legend_columns = max(1, LEGEND * columns // max(map(len, names)))
+    height = 2.7 * rows + 0.3 * math.ceil(len(names) / min(legend_columns, columns)) + 0.2
+    fig = Figure(figsize=(3.6 * columns, height), layout="constrained")
+    all_axes = fig.subplots(rows, columns, squeeze=False).flatten()
+    for axes, panel in zip(all_axes, panels, strict=False):
+        draw(axes, panel, looks)
+    for axes in all_axes[len(panels) :]:
+        axes.set_axis_off()
+    lines = [Line2D([], [], color=look.colour, linestyle=look.dash) for look in looks.values()]
+    ncols = min(legend_columns, columns)
+    fig.legend(lines, names, loc="outside lower center", ncols=ncols, frameon=False, handlelength=3)
+    return fig
 
 
-def save(fig: Figure, kind: str) -> bytes:
-    """Return the bytes of a png or svg file without a date, so that they are reproducible."""
-    metadata = {"Software": CREATOR} if kind == "png" else {"Date": None, "Creator": CREATOR}
-    out = io.BytesIO()
-    with matplotlib.rc_context(STYLE):  # matplotlib makes some ticks only now
-        fig.savefig(out, format=kind, dpi=110, metadata=metadata)
-    return out.getvalue()
+def middle_out(text: str, width: int) -> str:
+    """Return the text, without its middle if it is longer: names differ at their ends."""
+    return text if len(text) <= width else f"{text[: width // 2]}…{text[1 - width // 2 :]}"
 
 
 def plot(table: Table, out: Path, pass_at: int | None = None) -> list[Path]:
-    """Draw the runs of a table into panels.png and panels.svg of `out`; return the paths.
+    """Draw the runs of a table into panels.png and panels.svg of `out`, and return the paths. pass_at: `make_panels`.
 
-    pass_at: as for `make_panels`. Overwrites only files of `rpg plot`.
+    The files have no date, so that they are reproducible. Overwrites only files of `rpg plot`.
 
-    Raises:
-        ResultsError: none of the runs logged a metric that the panels show, or a file is another program's.
+    Raises ResultsError: none of the runs logged a metric that the panels show, or a file is another program's.
     """
     panels = make_panels(table, pass_at)
     if not panels:
-        notes = (note.text for note in table.notes)
-        raise ResultsError("; ".join(["none of the runs logged a metric that the panels show", *notes]))
-    files = [out / "panels.png", out / "panels.svg"]
+        raise ResultsError("; ".join(["none of the runs logged a metric that the panels show", *table.notes]))
+    files = {out / "panels.png": {"Software": CREATOR}, out / "panels.svg": {"Date": None, "Creator": CREATOR}}
     for file in files:
         if file.exists() and CREATOR.encode() not in file.read_bytes():
             raise ResultsError(f"{file}: not written by `rpg plot`; remove it, or give another --out")
-    picture = figure(panels, looks_of(list(table.rows)))
-    contents = [save(picture, file.suffix[1:]) for file in files]
     out.mkdir(parents=True, exist_ok=True)
-    for file, content in zip(files, contents, strict=True):
-        write_whole(file, content)
-    return files
+    with matplotlib.rc_context(STYLE):  # also to save: matplotlib makes some ticks only then
+        picture = figure(panels, looks_of(list(table.rows)))
+        for file, metadata in files.items():
+            picture.savefig(content := io.BytesIO(), format=file.suffix[1:], dpi=110, metadata=metadata)
+            write_whole(file, content.getvalue())
+    return list(files)

@@ -2,32 +2,31 @@
 
 import json
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import rich.table
-from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderResult
-from rich.markdown import Markdown, TableElement
-from rich.measure import Measurement
-from rich.theme import Theme
+from rich.console import Console
+from rich.text import Text
 
 from rpg.diagnostics import printable
-from rpg.registry.labels import family
-from rpg.results.messages import merged, shortened
+from rpg.registry.methods import family
+from rpg.results.messages import LeftOut
 from rpg.results.table import Table
 
 LEGEND = "◆ RPG-REINFORCE, ◇ RPG; bold: best of a column, underlined: second, where the lead exceeds its noise"
 EXPLANATIONS = {  # column of a table: legend of its sign
+    "before": "before: accuracy of the initial model",
     "last_low": "brackets: 95% interval over problems (bootstrap)",
     "last_se": "±: standard error over seeds",
 }
 MARKS = {"RPG-REINFORCE": "◆ ", "RPG": "◇ ", "baseline": ""}
 MD_SPECIAL = str.maketrans({"&": "&amp;", "<": "&lt;", "|": "&#124;", "$": r"\$", "*": r"\*"})
 MISSING = "–"
-# of a terminal: notes, so that the table stays on its screen; characters of a label, and of a benchmark in a heading
-MOST_NOTES, LABEL, HEADING, LONG_HEADING = 5, 78, 16, 24
-NARROWEST, UNLIMITED = 24, 10_000  # characters of the labels' column in a narrow terminal; of no terminal
+MOST_NOTES = 5  # of a terminal, so that the table stays on its screen
+MARKDOWN, ANSI = ("{}", "**{}**", "<u>{}</u>"), ("{}", "\x1b[1m{}\x1b[0m", "\x1b[4m{}\x1b[0m")  # plain, first, second
+PASS_TITLE = "pass@k at the last validation (unbiased estimate)"
 
 
 def escape_md(text: str) -> str:
@@ -35,41 +34,64 @@ def escape_md(text: str) -> str:
     return printable(text).translate(MD_SPECIAL).replace("](", "]&#40;")
 
 
-def markdown(table: Table, brief: bool = False) -> str:
-    """Return the table as markdown, with the paper's values below each row and the notes as a list.
+def _entries(table: Table, ranks: Sequence[str]) -> tuple[list[str], dict[str, dict[str, list[list[str]]]]]:
+    """Return the columns of a benchmark, and label -> benchmark -> lines of entries: ours, the paper's, difference."""
+    columns = [*(["before"] if table.cells["before"].notna().any() else []), "last", "best"]
+    rows: dict[str, dict[str, list[list[str]]]] = {label: {} for label in table.rows}
+    for cell in table.records():
+        lines = [[_value(cell, column, ranks) for column in columns]]
+        for name, form in (("paper", "{:.4f}"), ("difference", "{:+.4f}")) if cell["paper_last"] is not None else ():
+            lines.append([_number(cell.get(f"{name}_{column}"), form) for column in columns])
+        rows[cell["method"]][cell["benchmark"]] = lines
+    return columns, rows
 
-    brief: for a terminal, with short labels and headings and MOST_NOTES, those on what was left out first.
-    """
-    cells = {(cell["method"], cell["benchmark"]): cell for cell in table.records()}
-    places = [(name, column) for name in table.benchmarks for column in ("last", "best")]
-    rows, pass_rows = [], []
+
+def _value(cell: dict[str, Any], column: str, ranks: Sequence[str]) -> str:
+    """Return one entry with its rank, standard error and interval."""
+    rank = cell.get(f"rank_{column}") if cell.get(f"clear_{column}") else None
+    text = ranks[rank or 0].format(_number(cell[column]))
+    if (error := cell.get(f"{column}_se")) is not None:
+        text += f" ± {error:.4f}"
+    if column == "last" and cell["last_low"] is not None:
+        text += f" [{cell['last_low']:.2f}, {cell['last_high']:.2f}]"
+    return text
+
+
+def _number(value: float | None, form: str = "{:.4f}") -> str:
+    return MISSING if value is None else form.format(value)
+
+
+def _label(table: Table, label: str) -> str:
+    return MARKS[family(table.method(label))] + label
+
+
+def _legend(table: Table) -> str:
+    signs = [text for key, text in EXPLANATIONS.items() if table.cells[key].notna().any()]
+    return "; ".join([LEGEND, *signs, *([f"judge: {', '.join(table.judges)}"] if table.judges else [])]) + "."
+
+
+def _pass_rows(table: Table) -> list[list[str]]:
+    """Return heading and rows of the table of pass@k; [] without samples."""
     powers = [name for name in table.cells if name.startswith("pass@")]
-    labels = shortened(table.rows, LABEL if brief else UNLIMITED)
-    for label in table.rows:
-        shown = MARKS[family(table.method(label))] + escape_md(labels[label])
-        pairs = [(cells.get((label, name), {}), column) for name, column in places]
-        rows.append([shown, *(_value(cell, column) for cell, column in pairs)])
-        if any(cell.get("paper_last") is not None for cell, _ in pairs):
-            for name, form in (("paper", "{:.4f}"), ("difference", "{:+.4f}")):
-                rows.append([f"&emsp;{name}", *(_number(cell.get(f"{name}_{column}"), form) for cell, column in pairs)])
-        for name in table.benchmarks:
-            values = [cells.get((label, name), {}).get(power) for power in powers]
-            if any(value is not None for value in values):
-                pass_rows.append([shown, escape_md(name), *map(_number, values)])
-    width = (HEADING if len(table.benchmarks) > 1 else LONG_HEADING) if brief else UNLIMITED
-    short = shortened(table.benchmarks, width)
-    heads = [f"{escape_md(short[name])} {column.capitalize()}" for name, column in places]
-    legend = [text for key, text in EXPLANATIONS.items() if any(cell[key] is not None for cell in cells.values())]
-    if table.judges:
-        legend.append(f"judge: {escape_md(', '.join(table.judges))}")
-    parts = [[f"**{escape_md(table.title)}**"], grid(["Method", *heads], rows), [f"{'; '.join([LEGEND, *legend])}."]]
-    if pass_rows:
-        parts.append(["pass@k at the last validation (unbiased estimate)"])
-        parts.append(grid(["Method", "Benchmark", *powers], pass_rows, texts=2))
-    texts = merged(table.notes)
-    most = MOST_NOTES if brief else len(texts)
-    more = [f"{len(texts) - most} more notes: --format md"] if len(texts) > most else []
-    parts.append([f"- {escape_md(text)}" for text in [*texts[:most], *more]])
+    rows = [[_label(table, cell["method"]), cell["benchmark"], *(_number(cell[name]) for name in powers)]
+            for cell in table.records() if any(cell[name] is not None for name in powers)]  # fmt: skip
+    return [["Method", "Benchmark", *powers], *rows] if rows else []
+
+
+def markdown(table: Table) -> str:
+    """Return the table as markdown, with the paper's values below each row and the notes as a list."""
+    columns, rows = _entries(table, MARKDOWN)
+    missing, lines = [MISSING] * len(columns), []
+    for label, of_row in rows.items():
+        heads = [escape_md(_label(table, label)), "&emsp;paper", "&emsp;difference"]
+        for number, head in enumerate(heads[: max(map(len, of_row.values()), default=1)]):
+            own = [of_row.get(name, [])[number : number + 1] or [missing] for name in table.benchmarks]
+            lines.append([head, *(entry for [entries] in own for entry in entries)])
+    heads = [f"{escape_md(name)} {column.capitalize()}" for name in table.benchmarks for column in columns]
+    parts = [[f"**{escape_md(table.title)}**"], grid(["Method", *heads], lines), [escape_md(_legend(table))]]
+    if pass_rows := [[*map(escape_md, row)] for row in _pass_rows(table)]:
+        parts += [[PASS_TITLE], grid(pass_rows[0], pass_rows[1:], texts=2)]
+    parts.append([f"- {escape_md(note)}" for note in dict.fromkeys(table.notes)])
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
 
 
@@ -79,21 +101,42 @@ def grid(head: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 1) -> 
     return [f"| {' | '.join(cells)} |" for cells in (head, rule, *rows)]
 
 
-def _number(value: float | None, form: str = "{:.4f}") -> str:
-    return MISSING if value is None else form.format(value)
+def terminal(table: Table) -> str:
+    """Return the table for a terminal of any width: a row per method, and in it a line per benchmark."""
+    console, rows = Console(highlight=False, markup=False, emoji=False), []
+    columns, entries = _entries(table, ANSI)
+    for label, of_row in entries.items():
+        lines = []
+        for name, of_benchmark in of_row.items():
+            heads = (printable(name), "  paper", "  difference")
+            lines += [[head, *own] for head, own in zip(heads, of_benchmark, strict=False)]
+        rows.append([_label(table, label), *("\n".join(entry) for entry in zip(*lines, strict=True))])
+    notes = sorted(dict.fromkeys(table.notes), key=lambda note: not isinstance(note, LeftOut))
+    more = [f"{len(notes) - MOST_NOTES} more notes: --format md"] if len(notes) > MOST_NOTES else []
+    with console.capture() as capture:
+        console.print(Text(printable(table.title), style="bold"))
+        console.print(screen(["Method", "Benchmark", *(column.capitalize() for column in columns)], rows, 2))
+        if pass_rows := _pass_rows(table):
+            console.print(f"\n{PASS_TITLE}", screen(pass_rows[0], pass_rows[1:], 2), sep="\n")
+        console.print()
+        for text in (_legend(table), *(f"- {printable(note)}" for note in [*notes[:MOST_NOTES], *more])):
+            console.print(textwrap.fill(text, console.width, subsequent_indent="  ", break_on_hyphens=False,
+                                        break_long_words=False))  # fmt: skip
+    return capture.get()
 
 
-def _value(cell: dict[str, Any], column: str) -> str:
-    """Return one entry with its rank, standard error and interval."""
-    if not cell:
-        return MISSING
-    rank = cell[f"rank_{column}"] if cell[f"clear_{column}"] else 0
-    text = {1: "**{:.4f}**", 2: "<u>{:.4f}</u>"}.get(rank, "{:.4f}").format(cell[column])
-    if (error := cell[f"{column}_se"]) is not None:
-        text += f" ± {error:.4f}"
-    if column == "last" and cell["last_low"] is not None:
-        text += f" [{cell['last_low']:.2f}, {cell['last_high']:.2f}]"
-    return text
+def screen(head: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 1) -> rich.table.Table:
+    """Return a table of a terminal, whose first `texts` columns take several lines where it is narrow.
+
+    Words that are longer than their column end in an ellipsis.
+    """
+    made = rich.table.Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for number, name in enumerate(head):
+        is_text = number < texts
+        made.add_column(name, overflow="ellipsis", justify="left" if is_text else "right", no_wrap=not is_text)
+    for first, *others in rows:
+        made.add_row(Text(printable(first)), *map(Text.from_ansi, others))
+    return made
 
 
 def comma_separated(table: Table) -> str:
@@ -103,39 +146,9 @@ def comma_separated(table: Table) -> str:
 
 def as_json(table: Table) -> str:
     """Return title, `Table.cells`, notes and the runs of each row as JSON."""
-    rows, notes = table.records(), [note.text for note in table.notes]
-    made_of = {label: [str(run.path) for run in runs] for label, runs in table.rows.items() if runs}
-    return json.dumps({"title": table.title, "rows": rows, "notes": notes, "runs": made_of}, indent=2) + "\n"
-
-
-class _FittingTable(TableElement):
-    """A table of markdown in a narrow terminal: headings and labels fold, and no number is cropped."""
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        [table] = super().__rich_console__(console, options)
-        assert isinstance(table, rich.table.Table)
-        if Measurement.get(console, options.update(width=UNLIMITED), table).maximum <= options.max_width:
-            yield table
-            return
-        label, *numbers = table.columns
-        taken = 2  # outer space; a column is followed by two
-        for column in numbers:
-            column.width = max(map(cell_len, [*str(column.header).split(), *map(str, column.cells)]))
-            taken += column.width + 2
-        label.width, label.overflow = max(options.max_width - taken, NARROWEST), "fold"
-        yield from console.render(table, options.update(width=taken + label.width))
-
-
-class _Markdown(Markdown):
-    elements: ClassVar = {**Markdown.elements, "table_open": _FittingTable}
-
-
-def terminal(table: Table) -> str:
-    """Return the markdown rendered by rich."""
-    console = Console(theme=Theme({"markdown.em": "underline"}))
-    with console.capture() as capture:
-        console.print(_Markdown(markdown(table, brief=True).replace("<u>", "*").replace("</u>", "*")), crop=False)
-    return capture.get()
+    made_of = {label: [str(run.directory) for run in runs] for label, runs in table.rows.items() if runs}
+    content = {"title": table.title, "rows": table.records(), "notes": table.notes, "runs": made_of}
+    return json.dumps(content, indent=2) + "\n"
 
 
 FORMATS: dict[str, Callable[[Table], str]] = {

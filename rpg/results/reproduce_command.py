@@ -1,44 +1,58 @@
-"""`rpg reproduce TABLE`: run what is missing of a table or figure of the paper, and write the table.
+"""`rpg reproduce TABLE`: print and start the commands of a table or figure of the paper, and write the table.
 
-It skips finished runs and resumes started ones, judging by their directories, so that the same command continues after
-Ctrl-C or a kill, and shows the same table when all runs are done.
+A command starts a launch script, which skips a finished run, resumes a begun one and refuses another training, so that
+the same command continues after Ctrl-C or a kill.
 """
 
 import argparse
 import os
+import shlex
 import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from rpg.arguments import at_least
+from rpg.config.compose import of_script
+from rpg.config.verl_keys import ACTOR, ROLLOUT
 from rpg.diagnostics import printable
-from rpg.results.messages import ResultsError
-from rpg.results.reproduction import cluster, plan_runs, report, run_missing, show_plan
-from rpg.results.rows import choose, rows_of, title
-from rpg.run.processes import Children
+from rpg.files.atomic import METRICS, write_whole
+from rpg.overrides import key_of, override
+from rpg.registry import scripts
+from rpg.registry.datasets import validation_files
+from rpg.results import figures
+from rpg.results.formats import comma_separated, markdown, show
+from rpg.results.messages import LeftOut, ResultsError, exit_code
+from rpg.results.rows import Profile, Row, choose, paper, rows_of, title
+from rpg.results.runs import load_runs
+from rpg.results.table import build_table
+from rpg.run.processes import Children, brief
+from rpg.run.processes import exit_code as shell_code
 from rpg.run.signals import ENDS
 from rpg.run.start import dry_run
+
+POLL_SECONDS = 0.5
+# set by --seeds: order of the problems, vLLM's sampling, shuffling of mini-batches
+SEEDS = ("data.seed", f"{ROLLOUT}.seed", f"{ACTOR}.data_loader_seed")
+NAME, DIRECTORY, STEPS = "trainer.experiment_name", "trainer.default_local_dir", "trainer.total_training_steps"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg reproduce`."""
-    parser.add_argument(
-        "table", type=_of_the_paper, metavar="TABLE", help="3, 5, 6, 7 or 8, figure8 (clip), figure9 (beta, reference)"
-    )
-    parser.add_argument(
-        "overrides", nargs="*", default=[], metavar="OVERRIDE", help="for every script; before the options"
-    )
-    parser.add_argument(
-        "--methods", nargs="+", default=["paper"], metavar="METHOD", help="rows, by their names in the table; "
-        "paper (default): all of the paper's; all: with a table also the newer methods (rpg list)"
-    )  # fmt: skip
+    tables = "3, 5, 6, 7 or 8, figure8 (clip), figure9 (beta, reference)"
+    parser.add_argument("table", type=_of_the_paper, metavar="TABLE", help=tables)
+    more = "for every script; before the options"
+    parser.add_argument("overrides", nargs="*", default=[], metavar="OVERRIDE", help=more)
+    methods = "rows, by their names in the table; paper (default): all of the paper's; all: also newer ones (rpg list)"
+    parser.add_argument("--methods", nargs="+", default=["paper"], metavar="METHOD", help=methods)
     parser.add_argument("--seeds", nargs="+", type=int, default=[1], metavar="N", help="default: 1")
     parser.add_argument("--profile", choices=["gpu", "cpu"], default="gpu", help="cpu: the same rows on the toy task")
     parser.add_argument("--steps", type=at_least(1), metavar="N", help="training steps (default: the scripts')")
-    parser.add_argument(
-        "--parallel", type=at_least(1), default=1, metavar="N", help="runs at a time; needs RAY_ADDRESS"
-    )
+    at_once = "runs at a time; needs RAY_ADDRESS"
+    parser.add_argument("--parallel", type=at_least(1), default=1, metavar="N", help=at_once)
     parser.add_argument("--out", type=Path, metavar="DIR", help="default: checkpoints/table8, figure8, table8-cpu, ...")
-    parser.add_argument("--dry-run", action="store_true", help="print the plan and stop")
+    parser.add_argument("--dry-run", action="store_true", help="print the commands and stop")
 
 
 def _of_the_paper(text: str) -> int | str:
@@ -46,34 +60,114 @@ def _of_the_paper(text: str) -> int | str:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the plan, run what is missing, write the table.
+    """Print the commands, run them, write the table.
 
     Returns 0 if all is done; 1 if a run or a part of the table is missing; 2 if the command is rejected without
     changes; 130, 143, 129 after a signal. A dry run returns 1 if a row is refused, else 0.
     """
     if dry_run():
         raise ResultsError("DRY_RUN applies to launch scripts; use --dry-run")
-    if args.parallel != 1 and not cluster():
+    if args.parallel != 1 and not os.environ.get("RAY_ADDRESS"):
         raise ResultsError(f"--parallel {args.parallel}: this machine runs one at a time; set RAY_ADDRESS")
     default = Path("checkpoints", title(args.table).replace(" ", "") + ("-cpu" if args.profile == "cpu" else ""))
     out = Path(os.path.abspath(args.out or default))
     rows = choose(rows_of(args.table), args.methods)
-    planned, refused = plan_runs(rows, args.profile, list(dict.fromkeys(args.seeds)), args.steps, out, args.overrides)
-    possible = show_plan(planned, refused)
+    planned = plan(rows, args.profile, list(dict.fromkeys(args.seeds)), args.steps, out, args.overrides)
+    refused = [one for one in planned if one.refusal]
+    for one in planned:
+        print(shlex.join(one.command))
+    for one in refused:
+        print(f"refused: {one.name}: {printable(one.refusal)}")
     if args.dry_run:
         return 1 if refused else 0
-    if not possible:
-        reasons = dict.fromkeys(line for why in refused.values() for line in why.splitlines())
-        raise ResultsError(f"no run can start; {'; '.join(reasons)}")
-    failures = [f"{name}: {'; '.join(why.splitlines())}" for name, why in refused.items()]
+    failures = [f"{one.name}: {one.refusal}" for one in refused]
     children = Children()
     with children.forwarding():
-        failures += run_missing(possible, out / "logs", args.parallel, children)
+        failures += run_all([one for one in planned if not one.refusal], out / "logs", args.parallel, children)
     if children.stopped:
         print(f"rpg reproduce: {children.stopped.name}; the same command continues", file=sys.stderr)
         return ENDS[children.stopped]
-    finished = [run for run in possible if run.finished()]
-    code = report(args.table, finished, failures, out) if finished else 1
+    done = [one.directory for one in planned if (one.directory / METRICS).is_file()]
+    code = report(args.table, done, failures, out) if done else 1
     for failure in failures:
         print(f"failed: {printable(failure)}", file=sys.stderr)
     return code
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One run: its name, directory and command, and why its script rejects it ("" if it does not)."""
+
+    name: str
+    directory: Path
+    command: list[str]
+    refusal: str
+
+
+def plan(
+    rows: Sequence[Row], profile: Profile, seeds: Sequence[int], steps: int | None, out: Path, more: Sequence[str]
+) -> list[Planned]:
+    """Return the runs of these rows, seed by seed; steps: None for the scripts'; more: overrides for every script.
+
+    Raises ResultsError for an override of a key that the command sets.
+    """
+    for text in more:
+        if key_of(text) in {*SEEDS, NAME, DIRECTORY, STEPS, "trainer.total_epochs", "trainer.val_only"}:
+            raise ResultsError(f"{text}: the command sets this key (--seeds, --steps, --out); leave the override out")
+    common = [*([] if steps is None else [f"{STEPS}={steps}"]), *more]
+    in_print = paper(rows[0].table)
+    if files := validation_files(in_print.benchmarks) if in_print and profile == "gpu" else []:
+        common.insert(0, f"data.val_files=[{','.join(f'${{rpg.data_dir}}/{file}' for file in files)}]")
+    named = {row: scripts.find(row.name(profile)) for row in rows}
+    refusals = {}
+    for row, script in named.items():
+        try:
+            of_script(script, common)
+            refusals[row] = ""
+        except ValueError as error:
+            refusals[row] = str(error)
+    planned = []
+    for seed in seeds:
+        for row, script in named.items():
+            name = f"{script.name}-seed{seed}"
+            directory = out / "runs" / name
+            own = [override(DIRECTORY, directory), override(NAME, name), *(f"{key}={seed}" for key in SEEDS)]
+            planned.append(Planned(name, directory, [*script.command, *own, *common], refusals[row]))
+    return planned
+
+
+def run_all(planned: Sequence[Planned], logs: Path, parallel: int, children: Children) -> list[str]:
+    """Run the commands, `parallel` at a time, until the end or a signal; return failures.
+
+    A single run writes to this terminal, several to a log each.
+    """
+    waiting, active, failures = [*planned], {}, []
+    while active or (waiting and not children.stopped):
+        while waiting and len(active) < parallel and not children.stopped:
+            one = waiting.pop(0)
+            log = logs / f"{one.name}.log" if parallel > 1 else None
+            if log:
+                log.parent.mkdir(parents=True, exist_ok=True)
+            print(f"{one.name}: begins ({len(waiting)} wait){f'; {brief(log)}' if log else ''}", flush=True)
+            active[children.start(one.command, log)] = one
+        time.sleep(POLL_SECONDS)
+        for process in [process for process in active if process.poll() is not None]:
+            one, code = active.pop(process), shell_code(process.returncode)
+            print(f"{one.name}: {'done' if code == 0 else f'exit code {code}'}", flush=True)
+            if code and not children.stopped:
+                failures.append(f"{one.name}: ended with exit code {code}")
+    return failures
+
+
+def report(of: int | str, done: Sequence[Path], failures: Sequence[str], out: Path) -> int:
+    """Write table.md, table.csv and panels; print the table."""
+    missing = [LeftOut(f"not complete in this table: {failure}") for failure in failures]
+    runs, notes = load_runs(done, figures.is_drawn)
+    table = build_table(runs, [*missing, *notes], paper(of))
+    written = figures.plot(table, out)
+    for file, content in ((out / "table.md", markdown(table)), (out / "table.csv", comma_separated(table))):
+        write_whole(file, content)
+        written.append(file)
+    show(table)
+    print("", *written, sep="\n")
+    return exit_code(table.notes)

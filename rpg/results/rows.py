@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rpg.diagnostics import did_you_mean
-from rpg.registry.methods import FIGURES, ROWS, TABLES
-from rpg.registry.scripts import name_in_table
+from rpg.registry.methods import FIGURES, ROWS, TABLES, script_of
 from rpg.results.messages import ResultsError
 from rpg.results.table import Table, paper_table
 
@@ -22,7 +21,7 @@ class Row:
 
     def name(self, profile: Profile = "gpu") -> str:
         """Return the name of the run, for GPUs or the toy task."""
-        return name_in_table(self.method, self.table, profile)
+        return script_of(self.method, self.table, "cpu" if profile == "cpu" else "")
 
 
 def title(table: int | str) -> str:
@@ -40,29 +39,18 @@ def paper(table: int | str) -> Table | None:
 
 
 def rows_of(table: int | str) -> list[Row]:
-    """Return the rows of a table in the paper's order, then additional ones; of a figure its lines.
-
-    Raises:
-        ResultsError: the paper has no such table of results, or figure of ablations.
-    """
+    """Return the rows of a table in the paper's order, then additional ones; of a figure its lines."""
     in_print = paper(table)
     printed = list(in_print.rows if in_print else FIGURES[table])
     beside = [method.label for method in ROWS if method.beside and in_print]
-    return [Row(table, label, label in printed) for label in [*printed, *beside]]
+    return [*(Row(table, label, True) for label in printed), *(Row(table, label, False) for label in beside)]
 
 
 def choose(rows: list[Row], methods: list[str]) -> list[Row]:
-    """Return the selected rows in table order, by case-insensitive method names, `paper` or `all`.
-
-    Raises:
-        ResultsError: an unknown method.
-    """
+    """Return the rows of these methods (any case; `paper`, `all`), in their order; raises ResultsError."""
     wanted = {method.lower() for method in methods}
-    if unknown := wanted - {row.method.lower() for row in rows} - {"paper", "all"}:
-        asked = next(method for method in methods if method.lower() in unknown)
-        known = [*(row.method for row in rows), "paper", "all"]
+    known = [*(row.method for row in rows), "paper", "all"]
+    for asked in wanted - {name.lower() for name in known}:
         near = did_you_mean(asked.upper(), known)
         raise ResultsError(f"--methods {asked}: no row of {title(rows[0].table)}; {near} There are {', '.join(known)}")
-    return [
-        row for row in rows if "all" in wanted or ("paper" in wanted and row.printed) or row.method.lower() in wanted
-    ]
+    return [row for row in rows if {"all", row.method.lower(), "paper" if row.printed else "all"} & wanted]

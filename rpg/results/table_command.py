@@ -25,6 +25,6 @@ def run(args: argparse.Namespace) -> int:
     alone = paper if not args.runs else None
     table = alone or build_table(*load_runs(or_checkpoints(args.runs), is_validation), paper)
     if not table.benchmarks:
-        raise ResultsError("; ".join(["none of the runs logged an accuracy", *(note.text for note in table.notes)]))
+        raise ResultsError("; ".join(["none of the runs logged an accuracy", *table.notes]))
     print(FORMATS[args.format](table), end="")
     return show_notes(table.notes) if args.format == "csv" else exit_code(table.notes)  # CSV cannot hold notes

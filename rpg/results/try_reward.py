@@ -3,7 +3,6 @@
 import time
 from collections import defaultdict
 from collections.abc import Sequence
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -12,132 +11,82 @@ import yaml
 
 from rpg.config.compose import CONFIG_DIR, parse
 from rpg.data.readers import DataError, read_file
-from rpg.diagnostics import BadSetting, printable, shown
-from rpg.dotted import below, put
+from rpg.diagnostics import printable, shown
+from rpg.dotted import put
 from rpg.results.messages import ResultsError
 from rpg.results.runs import read_lines
-from rpg.rewards import Score
-from rpg.rewards.user_function import RewardError, find_reward
-from rpg.rewards.user_reward import CALLED_WITH, WRONG, blind_to, compute_score, example, load, shown_score
-
-SHOWN = 60  # shown characters of a response
-GIVEN = "given"  # the kind of a response from a file
+from rpg.rewards.user_function import RewardError, reward_file
+from rpg.rewards.user_reward import WRONG, blind_to, compute_score, example, load, shown_score
 
 
 def try_reward(
-    file: str,
-    paths: list[Path],
-    responses: Path | None,
-    rows: int,
-    name: str | None = None,
-    keywords: Sequence[str] = (),
+    file: str, paths: list[Path], responses: Path | None, rows: int, name: str | None, keywords: Sequence[str]
 ) -> int:
     """Score responses to the first rows of each file as a run does; print what it would log, and the times.
 
-    file: as reward.custom_reward_function.path. responses: a JSONL file with one response per row, in order; default:
-    each row's answer and a wrong one, in the form that the prompt asks for. name, keywords: of the function, and
-    KEY=VALUE of its reward_kwargs.
-    Returns 1 if the file cannot be imported, or the function raised, returned no reward, or scored wrong answers like
-    right ones or above, else 0.
+    responses: a JSONL file with one response per row, in order; default: each row's answer and a wrong one, in the
+    form that the prompt asks for.
+    Returns 1 if the function raises, or scores wrong answers like right ones or above, else 0.
     Raises RewardError, DataError and ResultsError for files that cannot be used.
     """
-    reward, options = find_reward(file, name), options_of(keywords)
-    try:
-        load(reward.file, reward.function)
-    except RewardError as error:
-        print(f"error: {error}")
-        return 1
-    saved = _saved_responses(responses, paths) if responses else None
+    file = reward_file(file)
+    load(file, name)
+    saved = read_lines(responses, response_of, whole=True)[0] if responses else []
     limit = yaml.safe_load((CONFIG_DIR / "rpg_trainer.yaml").read_text(encoding="utf-8"))["rpg"]["reward_limit"]
-    function = partial(compute_score, file=reward.file, function=reward.function, reward_limit=limit, **options)
-    failed, times = 0, []
-    scores: dict[str, list[Score]] = defaultdict(list)
-    for path in paths:
-        for number, (place, row) in enumerate(islice(read_file(path), len(saved) if saved else rows)):
-            if missing := {"data_source", "reward_model"} - set(row):
-                raise DataError(f"{path}: no column {', '.join(sorted(missing))}; build it with `rpg data build`")
-            if not isinstance(row["reward_model"], dict) or "ground_truth" not in row["reward_model"]:
-                raise DataError(f"{place}: no reward_model.ground_truth; build the file with `rpg data build`")
-            key = row["reward_model"]["ground_truth"]
-            prompt = row.get("prompt", "")
-            extra = row.get("extra_info")
-            tried = {"right": example(key, prompt, extra), "wrong": example(WRONG, prompt, extra)}
-            if key is None:  # the row has no right answer, only its rule
-                del tried["right"]
-            if saved:
-                text, truth = saved[number]
-                if truth is not None and truth != key:
-                    message = f"is to a problem with the answer {truth!r}, and {place} has {key!r}"
-                    raise ResultsError(f"{responses}, response {number + 1}: {message}; give one a row, in their order")
-                tried = {GIVEN: text}
-            for kind, response in tried.items():
-                begun = time.perf_counter()
-                try:
-                    score = function(row["data_source"], response, key, extra)
-                except RewardError as error:
-                    failed += 1
-                    result = printable(str(error))
-                else:
-                    scores[kind].append(score)
-                    result = shown_score(score)
-                times.append(time.perf_counter() - begun)
-                begins = shown(" ".join(response.split()))[:SHOWN]
-                print(f"{place}, {kind} ({begins}): {result}, {1000 * times[-1]:.1f} ms", flush=True)
-    print(f"{Path(reward.file).name}, {reward.function}: {means(scores) or 'no score'}; {failed} raised")
-    if not times or (saved and len(times) < len(saved)):
-        raise ResultsError(
-            f"{paths[0]}: has {len(times)} rows, and {len(saved or ())} responses are given; give one a row"
-        )
-    mean = 1000 * sum(times) / len(times)
-    print(f"{mean:.1f} ms per response, slowest {1000 * max(times):.1f} ms; rpg.reward_limit is {limit:g} s")
-    right, wrong = ([score["score"] for score in scores[kind]] for kind in ("right", "wrong"))
-    if right and wrong and (right == wrong or sum(right) / len(right) < sum(wrong) / len(wrong)):
-        print(
-            f"error: wrong answers score as high as right ones; {blind_to(prompt)}. "
-            "Give --responses FILE if it asks for another form"
-        )
+    options = {"file": file, "function": name, "reward_limit": limit, **options_of(keywords)}
+    times, prompt = list[float](), None
+    scores: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    tried = (row for path in paths for row in islice(read_file(path), len(saved) or rows))
+    for number, (place, row) in enumerate(tried):
+        model, prompt, extra = row.get("reward_model"), row.get("prompt", ""), row.get("extra_info")
+        if not isinstance(model, dict) or "data_source" not in row or "ground_truth" not in model:
+            raise DataError(f"{place}: no data_source or ground_truth; build the file with `rpg data build`")
+        key = model["ground_truth"]
+        if responses and (number >= len(saved) or saved[number][1] not in (None, key)):
+            raise ResultsError(f"{responses}: its responses are not to {place}; give one a row, in their order")
+        wrong = {"wrong": example(WRONG, prompt, extra)}
+        right = {} if key is None else {"right": example(key, prompt, extra)}  # without, the row has only its rule
+        for kind, response in ({"given": saved[number][0]} if responses else right | wrong).items():
+            begun = time.perf_counter()
+            try:
+                score = compute_score(row["data_source"], response, key, extra, **options)
+                scores[kind].append({**score})
+                result = shown_score(score)
+            except RewardError as error:
+                result = printable(str(error))
+            times.append(time.perf_counter() - begun)
+            begins = shown(" ".join(response.split()))[:60]
+            print(f"{place}, {kind} ({begins}): {result}, {1000 * times[-1]:.1f} ms", flush=True)
+    if not times or len(times) < len(saved):
+        raise ResultsError(f"{paths[0]}: has {len(times)} rows for {len(saved)} responses; give one a row")
+    failed = len(times) - sum(map(len, scores.values()))
+    print(f"{Path(file).name}: {means(scores) or 'no score'}; {failed} raised")
+    mean, slowest = 1000 * sum(times) / len(times), 1000 * max(times)
+    print(f"{mean:.1f} ms per response, slowest {slowest:.1f} ms; rpg.reward_limit is {limit:g} s")
+    highs, lows = ([score["score"] for score in scores[kind]] for kind in ("right", "wrong"))
+    if highs and lows and (highs == lows or sum(highs) / len(highs) < sum(lows) / len(lows)):
+        print(f"error: wrong answers score as high as right ones; {blind_to(prompt)}. "
+              "Give --responses FILE if it asks for another form")  # fmt: skip
         return 1
-    return 1 if failed else 0
+    return int(failed > 0)
 
 
 def options_of(keywords: Sequence[str]) -> dict[str, Any]:
-    """Return the reward_kwargs of texts KEY=VALUE. Raises ResultsError for another text."""
+    """Return the reward_kwargs of texts KEY=VALUE, read as an override. Raises BadSetting for another text."""
     options: dict[str, Any] = {}
-    keys: list[str] = []
-    for text in keywords:
-        key, equals, _ = text.partition("=")
-        if not equals or not key:
-            raise ResultsError(f"--keywords {text}: write KEY=VALUE")
-        if below(key, keys) or any(below(other, [key]) for other in keys):
-            raise ResultsError(f"--keywords {text}: {key} is given twice; leave one out")
-        keys.append(key)
-        if key in CALLED_WITH:
-            raise ResultsError(f"--keywords {text}: is set by the call of your function; give it another name")
-        try:
-            put(options, key, parse(text).value())  # as reward_kwargs on a command line
-        except BadSetting as error:
-            raise ResultsError(f"--keywords {error}") from error
+    for override in map(parse, keywords):
+        put(options, override.key_or_group, override.value())
     return options
 
 
-def means(scores: dict[str, list[Score]]) -> str:
+def means(scores: dict[str, list[dict[str, Any]]]) -> str:
     """Return the mean of every key that a run logs, for each kind of response that has a score."""
     parts = []
-    for kind, kind_scores in scores.items():
-        keys = dict.fromkeys(key for score in kind_scores for key, value in score.items() if isinstance(value, float))
-        values = {key: [score[key] for score in kind_scores if key in score] for key in keys}
-        parts += [f"mean {key} of {kind} {sum(numbers) / len(numbers):g}" for key, numbers in values.items()]
+    for kind, own in scores.items():
+        for key in dict.fromkeys(key for score in own for key, value in score.items() if isinstance(value, float)):
+            values = [score[key] for score in own if key in score]
+            parts.append(f"mean {key} of {kind} {sum(values) / len(values):g}")
     return ", ".join(parts)
-
-
-def _saved_responses(file: Path, paths: list[Path]) -> list[tuple[str, Any]]:
-    """Return the responses of a file, each with its ground truth if the line says it."""
-    saved = read_lines(file, response_of)[0]
-    if not saved:
-        raise ResultsError(f"{file}: no response in it; write one a line, as JSON")
-    if len(paths) > 1:
-        raise ResultsError(f"--responses {file}: is for one file of rows; {len(paths)} were given")
-    return saved
 
 
 def response_of(line: Any) -> tuple[str, Any]:

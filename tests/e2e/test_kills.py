@@ -62,8 +62,8 @@ def named(run: Run, beginning: str) -> list[psutil.Process]:
 
 def starts(directory: Path) -> int:
     """Return the number of the run's starts."""
-    history = directory / "history.jsonl"
-    return len(history.read_text().splitlines()) if history.is_file() else 0
+    made_with = directory / "environment.json"
+    return len(json.loads(made_with.read_text())["starts"]) if made_with.is_file() else 0
 
 
 def wait_for_a_moment(run: Run, before: int, chance: random.Random) -> str:

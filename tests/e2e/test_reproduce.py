@@ -38,6 +38,11 @@ def checkout(directory: Path) -> Path:
     return directory
 
 
+def began(run: Path) -> list[dict]:
+    """Return the starts that a run's environment.json records."""
+    return json.loads((run / "environment.json").read_text())["starts"]
+
+
 def test_killed_and_started_again(start, tmp_path):
     copy, out = checkout(tmp_path / "copy"), tmp_path / "out"
     command = [sys.executable, "-m", "rpg.cli", "reproduce", "8", *SMALL, "--profile", "cpu", "--steps", str(STEPS)]
@@ -59,27 +64,26 @@ def test_killed_and_started_again(start, tmp_path):
     again = start(command=command, **environment)
     assert again.wait(2 * PATIENCE) == 1, again.text()[-4000:]
     said = again.text()
-    assert "failed: DAPO: data.train_files=/nowhere.parquet" in said
+    assert "data.train_files=/nowhere.parquet" in said
+    assert "failed: dapo_cpu-seed1: " in said
     starts = {}
     for method in ("GRPO", "RPG-REINFORCE-URKL"):
         records = [json.loads(line) for line in (runs[method] / "metrics.jsonl").read_text().splitlines()]
         assert [record["step"] for record in records] == list(range(STEPS + 1)), method
-        history = (runs[method] / "history.jsonl").read_text().splitlines()
-        starts[method] = [json.loads(line)["after_step"] for line in history]
+        starts[method] = [one["after_step"] for one in began(runs[method])]
     assert starts["RPG-REINFORCE-URKL"] == [0]
     begun, resumed = starts["GRPO"]
     assert begun == 0 < resumed < STEPS
     table = (out / "table.md").read_text()
     for method in starts:
         assert f"{method} | **" in table or f"{method} | <u>" in table or f"{method} | 0." in table
-    assert "not in this table: DAPO: data.train_files=/nowhere.parquet" in table
+    assert "dapo_cpu-seed1" in table
     assert (out / "panels.png").is_file()
     assert again.processes() == []
 
-    third = start(command=[*command[:-1]], **environment)  # without the broken row: nothing is started
+    third = start(command=[*command[:-1]], **environment)  # without the broken row: nothing is trained
     assert third.wait() == 0, third.text()[-4000:]
-    assert "2 of 2 runs done, 0 steps left" in third.text()
-    assert "begins" not in third.text()
+    assert third.text().count(f"finished at step {STEPS} of {STEPS}") == 2
 
 
 def test_two_jobs_at_once_each_with_its_own_weights(start, tmp_path):
@@ -110,9 +114,7 @@ def test_two_jobs_at_once_each_with_its_own_weights(start, tmp_path):
         assert [record["step"] for record in records] == list(range(STEPS + 1))
         # of few tokens: the mean of the log-probs' differences is rounding (up to 1.4e-6), that of their squares 1e-9
         assert all(abs(record["data"]["rollout_corr/k3_kl"]) < ROLLOUT_KL for record in records[1:])
-        assert len((run / "history.jsonl").read_text().splitlines()) == 1
-        began = time.mktime(
-            time.strptime(json.loads((run / "history.jsonl").read_text())["started"][:19], "%Y-%m-%dT%H:%M:%S")
-        )
-        spans.append((began, (run / "metrics.jsonl").stat().st_mtime))
-    assert max(began for began, _ in spans) < min(ended for _, ended in spans)  # at the same time
+        [start_of_run] = began(run)
+        at = time.mktime(time.strptime(start_of_run["started"][:19], "%Y-%m-%dT%H:%M:%S"))
+        spans.append((at, (run / "metrics.jsonl").stat().st_mtime))
+    assert max(at for at, _ in spans) < min(ended for _, ended in spans)  # at the same time

@@ -86,7 +86,7 @@ def test_asynchronous_killed_and_started_again(start, tmp_path, kills):
     ]
     first = start(command=command)
     first.directory = directory
-    own = [directory / name for name in ("config.yaml", "environment.json", "fingerprint.json")]
+    own = [directory / name for name in ("config.yaml", "environment.json")]
     until = time.monotonic() + PATIENCE
     while not own[-1].is_file() and time.monotonic() < until:  # then it holds the directory
         time.sleep(0.1)
@@ -108,8 +108,8 @@ def test_asynchronous_killed_and_started_again(start, tmp_path, kills):
     assert again.wait() == 0, again.text()[-3000:]
     again.directory = directory
     assert again.processes() == []
-    history = [json.loads(line) for line in (directory / "history.jsonl").read_text().splitlines()]
-    assert [(line["after_step"], line["changed"]) for line in history] == [(step, {}) for step in (0, *resumed)]
+    starts = json.loads((directory / "environment.json").read_text())["starts"]
+    assert [(one["after_step"], one["changed"]) for one in starts] == [(step, {}) for step in (0, *resumed)]
     # the batch that rollouts were ahead by is taken up, and no other asked for in its place
     assert f"Restored {PROMPTS} training prompt groups" in again.text()
     assert f"{PROMPTS} restored prompt groups already fill the {PROMPTS}-prompt prefetch window" in again.text()

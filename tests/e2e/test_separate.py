@@ -114,8 +114,7 @@ def test_twenty_steps_killed_and_resumed(start, tmp_path):
     assert all(record[f"{STALENESS}/mean"] <= record[f"{OLDEST}/mean"] for record in records[1:])
     # the first mini-batch of the first step is of the policy that is trained, all that comes later is not
     assert records[-1]["actor/rpg_kl"] > 1000 * ROLLOUT_KL
-    history = [json.loads(line) for line in (first.directory / "history.jsonl").read_text().splitlines()]
-    resumed = history[-1]["after_step"]
+    resumed = json.loads((first.directory / "environment.json").read_text())["starts"][-1]["after_step"]
     assert resumed in (last, last + 1)  # a checkpoint is saved before its step's metrics
     assert_replica_had(noted[1] / "1", actors(first, range(resumed, steps + 1)))
     assert len(list((noted[1] / "1").iterdir())) == steps - resumed + 1
@@ -132,14 +131,14 @@ def test_twenty_steps_killed_and_resumed(start, tmp_path):
     ],
 )
 def test_a_dead_side_ends_the_run(start, victim):
-    """With Ray's error, or at the stall limit where the other side waits without asking Ray."""
+    """With Ray's error, well before the stall limit."""
     run = start(*SEPARATE, "trainer.total_training_steps=1000", "trainer.val_before_train=false",
-                "trainer.test_freq=-1", "trainer.save_freq=-1", "rpg.stall_limit=120")  # fmt: skip
+                "trainer.test_freq=-1", "trainer.save_freq=-1")  # fmt: skip
     run.wait_for_step(1)
     process = named(run, victim)[-1]
     killed = time.monotonic()
     os.kill(process.pid, signal.SIGKILL)
-    assert run.wait() in (1, 124), run.text()[-4000:]
+    assert run.wait() == 1, run.text()[-4000:]
     assert time.monotonic() - killed < 180
     assert re.search(rf"(?i)\bpid: {process.pid}\b", (run.directory / "run.log").read_text(errors="replace"))
     assert run.processes() == []

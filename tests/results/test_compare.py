@@ -36,7 +36,7 @@ def test_two_runs_are_paired_over_problems(tmp_path: Path, capsys: pytest.Captur
     assert reward["difference"] == pytest.approx(0.2)
     assert reward["interval"] is None
     loss = "actor_rollout_ref.actor.policy_loss.loss_mode"
-    assert list(report["settings"]) == [loss, "algorithm.adv_estimator"]
+    assert list(report["settings"]) == [loss, "algorithm.adv_estimator", "rpg.method"]
     assert [one["problem"] for one in report["answers"]] == ["problem 0", "problem 1"]
     assert len(compared(capsys, first, second, "--answers", 3)["answers"]) == 3
 
@@ -101,5 +101,21 @@ def test_samples_of_another_run_are_not_paired(tmp_path: Path, capsys: pytest.Ca
     assert main(["compare", "--json", str(first), str(second)]) == 1
     report = json.loads(capsys.readouterr().out)
     assert report["comparisons"][0]["differences"][0]["interval"] is None
-    note = "its samples of toy have accuracy 0.5000, the log has 0.7500 at step 10: samples of another run"
+    note = "its samples of toy have accuracy 0.5000, the log has 0.7500: samples of another run"
     assert any(note in one for one in report["notes"])
+
+
+def test_the_screen_has_values_under_their_key_and_cuts_with_an_ellipsis(tmp_path: Path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    for name in ("a", "b"):
+        write_run(tmp_path / name, 1, [0, 1], reward=0.1)
+        settings = runs.config(name)
+        settings["data"]["train_files"] = f"/common/{'path/' * 30}{name}/{'x' * 80}.parquet"
+        (tmp_path / name / "config.yaml").write_text(json.dumps(settings))
+    assert main(["compare", str(tmp_path / "a"), str(tmp_path / "b"), "--answers", "0"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    where = lines.index("data.train_files")
+    assert lines[where + 1].startswith("  A  …/a/x")
+    assert lines[where + 2].startswith("  B  …/b/x")
+    assert lines[where + 1].endswith("…")
+    assert max(map(len, lines)) <= 80

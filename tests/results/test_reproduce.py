@@ -1,194 +1,146 @@
-"""`rpg reproduce`: plans, runs, and no repeated work. Scripts and configuration are the recipe's.
+"""`rpg reproduce`: its plan, its commands and their failures. tests/e2e/test_reproduce.py makes the real runs.
 
-tests/results/stand_in.py takes the place of the interpreter; tests/e2e/test_reproduce.py makes the real runs.
+A stand-in writes a run's files in the place of a launch script.
 """
 
 import csv
 import json
 import os
-import re
+import shlex
 import signal
 import sys
-import time
+import threading
 from pathlib import Path
 
 import pytest
-import stand_in
 
 from rpg.cli import main
-from rpg.config import fingerprint
-from rpg.config.keys import KEYS
-from rpg.config.run_config import RunConfig
-from rpg.files import manifest
-from rpg.registry.recipe import Script
-from rpg.results import reproduction
+from rpg.registry.scripts import Script
+from rpg.results import reproduce_command
 from rpg.results.messages import ResultsError
+from rpg.results.reproduce_command import plan
 from rpg.results.rows import rows_of
-from tests.builders.checkpoints import write_complete
-from tests.builders.toy_run import run_config
-from tests.terminal import Terminal, assert_in_order
 
 ROOT = Path(__file__).resolve().parents[2]
-PYTHON = sys.executable
 ONE = ["--profile", "cpu", "--steps", "2", "--methods", "grpo"]
-FIGURE = rows_of("figure9")[0]
-CALL = """
-import sys
-sys.executable = sys.argv[1]
-from rpg.results import reproduction
-reproduction.refusal = lambda run: None
-from rpg.cli import main
-sys.exit(main(sys.argv[2:]))
+STAND_IN = """
+import os, sys, time
+from pathlib import Path
+from tests.builders.runs import config, write_run
+settings = dict(text.split("=", 1) for text in sys.argv[1:])
+name, seed, steps = (settings[key] for key in ("trainer.experiment_name", "data.seed", "trainer.total_training_steps"))
+lines = [(step, {"val-core/toy_sum/acc/mean@1": 0.1 * step + 0.01 * int(seed)}) for step in range(int(steps) + 1)]
+fails = name == os.environ.get("STAND_IN_FAILS")
+write_run(Path(settings["trainer.default_local_dir"]), lines[:2] if fails else lines,
+          config(name, loss="vanilla", seed=int(seed), steps=int(steps)))
+print("broken on purpose" if fails else "done", flush=True)
+time.sleep(float(os.environ.get("STAND_IN_SECONDS", "0")))
+sys.exit(7 if fails else 0)
 """
 
 
 @pytest.fixture
-def interpreter(tmp_path, monkeypatch) -> Path:
-    """Let the stand-in make the runs; skip the preflight, which would report missing model and data."""
-    stands_in = stand_in.interpreter(tmp_path / "python3")
-    monkeypatch.setattr(sys, "executable", str(stands_in))
-    monkeypatch.setenv("PYTHON", "/nowhere/python3")  # another interpreter than that of the command
-    monkeypatch.setattr("rpg.results.reproduction.refusal", lambda run: None)
-    monkeypatch.setattr("rpg.results.reproduction.POLL_SECONDS", 0.05)
-    return stands_in
+def stand_in(tmp_path, monkeypatch):
+    """Let the stand-in make the runs."""
+    (tmp_path / "stand_in.py").write_text(STAND_IN)
+    monkeypatch.setattr(Script, "command", [sys.executable, str(tmp_path / "stand_in.py")])
+    monkeypatch.setattr(reproduce_command, "POLL_SECONDS", 0.02)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
 
 
 def reproduce(out: Path, *arguments: str) -> int:
     return main(["reproduce", "8", *arguments, "--out", str(out)])
 
 
-def steps(directory: Path) -> list[int]:
-    return [json.loads(line)["step"] for line in (directory / "metrics.jsonl").read_text().splitlines()]
+def test_the_plan_has_a_command_a_seed_and_row():
+    rows = [row for row in rows_of(8) if row.method in ("GRPO", "RPG-URKL")]
+    planned = plan(rows, "cpu", [1, 3], 5, Path("/out"), ["data.train_batch_size=64"])
+    assert [one.name for one in planned] == [
+        f"{name}-seed{seed}" for seed in (1, 3) for name in ("grpo_cpu", "rpg_cpu_urkl1e-4")
+    ]
+    assert not any(one.refusal for one in planned)
+    _, script, *overrides = planned[-1].command
+    assert script.endswith("cpu/run_rpg_cpu_urkl1e-4.sh")
+    settings = dict(text.split("=", 1) for text in overrides)
+    assert settings["trainer.default_local_dir"] == "/out/runs/rpg_cpu_urkl1e-4-seed3"
+    assert [settings[key] for key in reproduce_command.SEEDS] == ["3"] * 3
+    assert (settings["trainer.total_training_steps"], settings["data.train_batch_size"]) == ("5", "64")
 
 
-def starts(directory: Path) -> list[int]:
-    """Return the step after which each start began."""
-    return [json.loads(line)["after_step"] for line in (directory / "history.jsonl").read_text().splitlines()]
+def test_a_table_with_sets_of_its_own_validates_on_them():
+    (row,) = [row for row in rows_of(7) if row.method == "DAPO"]
+    (planned,) = plan([row], "gpu", [1], None, Path("/out"), [])
+    (files,) = [text for text in planned.command if text.startswith("data.val_files=")]
+    assert "minerva-math.parquet" in files
+    assert not any("total_training_steps" in text for text in planned.command)
 
 
-@pytest.mark.slow
-def test_what_is_missing_is_run_and_what_is_done_never_again(interpreter, tmp_path, monkeypatch, capsys):
-    """A run that fails is named, and the rest is done."""
-    monkeypatch.setenv("STAND_IN_FAILS", "grpo_cpu-seed1")
+def test_a_dry_run_prints_the_commands_and_what_is_refused(stand_in, tmp_path, capsys):
     out = tmp_path / "out"
-    assert reproduce(out, *ONE, "--seeds", "1", "3") == 1
-    printed, log = capsys.readouterr(), out / "logs/grpo_cpu-seed1.log"
-    assert "0 of 2 runs done, 4 steps left" in printed.out
-    assert f"failed: grpo_cpu-seed1: ended at step 1 with exit code 7; {log}" in printed.err
-    assert log.read_text().endswith("broken on purpose\n")
-    assert "not in this table: grpo_cpu-seed1" in (out / "table.md").read_text()
-
-    monkeypatch.delenv("STAND_IN_FAILS")
-    assert reproduce(out, *ONE, "--seeds", "1", "3") == 0
-    assert "1 of 2 runs done, 1 steps left" in capsys.readouterr().out
-    runs = [out / "runs" / f"grpo_cpu-seed{seed}" for seed in (1, 3)]
-    assert [steps(run) for run in runs] == [[0, 1, 2]] * 2
-    assert [starts(run) for run in runs] == [[0, 1], [0]]
-    table = (out / "table.md").read_text()
-    # accuracies at step 2: 0.21 and 0.23, whose mean is 0.22 and whose standard error sqrt(0.0002 / 2)
-    assert "| GRPO | 0.2200 ± 0.0100 | 0.2200 ± 0.0100 |" in table
-    assert [record["runs"] for record in csv.DictReader((out / "table.csv").open())] == ["2"]
-    assert all((out / name).is_file() for name in ("panels.png", "panels.svg"))
-
-    assert reproduce(out, *ONE, "--seeds", "3", "--steps", "3") == 0  # more steps are gone on with
-    assert [starts(run) for run in runs] == [[0, 1], [0, 2]]
-    assert steps(runs[1]) == [0, 1, 2, 3]
-    assert reproduce(out, *ONE, "rpg-urkl", "--seeds", "3", "--steps", "3", "--dry-run") == 0
-    assert "1 of 2 runs done, 3 steps left" in capsys.readouterr().out
-    assert reproduce(out, *ONE, "--seeds", "3") == 2
-    assert "--steps 3" in capsys.readouterr().err
+    assert reproduce(out, *ONE, "--seeds", "1", "2", "--dry-run") == 0
+    commands = [shlex.split(line) for line in capsys.readouterr().out.splitlines()]
+    assert [f"data.seed={seed}" in words for seed, words in zip((1, 2), commands, strict=True)] == [True, True]
+    assert reproduce(out, "data.no_such_key=1", *ONE, "--dry-run") == 1
+    assert "refused: grpo_cpu-seed1: " in capsys.readouterr().out
+    assert not out.exists()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("kill", "code"), [pytest.param(True, -signal.SIGKILL, marks=pytest.mark.full), (False, 130)])
-def test_killed_or_interrupted_and_started_again(interpreter, tmp_path, monkeypatch, kill, code):
-    monkeypatch.setenv("STAND_IN_SECONDS", "1")
-    out, run = tmp_path / "out", tmp_path / "out/runs/grpo_cpu-seed1"
-    arguments = ["reproduce", "8", *ONE, "--steps", "3", "--out", str(out)]
-    command = [PYTHON, "-c", CALL, str(interpreter), *arguments]
-    terminal = Terminal(command, tmp_path / "screen", tmp_path, dict(os.environ))
-    until = time.monotonic() + 120
-    while not (run / "global_step_1" / manifest.NAME).is_file() and time.monotonic() < until:
-        time.sleep(0.05)
-    if kill:
-        terminal.process.kill()
-    else:
-        terminal.wait_for(r"all runs: +\d+%.* [12]/3 ")
-        terminal.press_ctrl_c()
-    assert terminal.wait(60) == code
-    if not kill:
-        assert_in_order(terminal.text(), most=7)
-    assert main(arguments) == 0  # waits for the run, which ends with its parent
-    assert steps(run) == [0, 1, 2, 3]
-    first, again = starts(run)
-    assert first == 0
-    assert again in (1, 2)
-
-
-def planned(tmp_path, **changes: str) -> reproduction.PlannedRun:
-    """Return a planned run of two steps, with its directory; changes: of the configuration's section data."""
-    (tmp_path / "r").mkdir(parents=True)
-    settings = run_config({f"data.{key}": value for key, value in changes.items()} | {KEYS["steps"]: 2}).config
-    return reproduction.PlannedRun(rows_of(8)[0], Script("s", Path("s.sh"), ()), "r", tmp_path / "r", settings, ())
-
-
-def test_progress_is_the_last_whole_line_of_the_log(tmp_path):
-    run = planned(tmp_path)
-    assert run.step() == 0
-    log = run.directory / "metrics.jsonl"
-    log.write_text("".join(json.dumps({"step": step, "data": {}}) + "\n" for step in (0, 1, 2)))
-    assert run.finished()
-    log.write_text(log.read_text()[:-3])  # its last line torn by a kill
-    assert run.step() == 1
-    assert "trainer.val_before_train=true" not in run.command()
-    write_complete(run.directory, 2)  # no step is left to make, so that a validation has to make the record
-    assert "trainer.val_before_train=true" in run.command()
-
-
-def test_a_training_on_other_data_in_the_directory_is_refused(tmp_path):
-    """tests/recipe/test_rows.py has other settings."""
-    data = tmp_path / "train.parquet"
-    data.write_text("0123")
-    run = planned(tmp_path, train_files=str(data))
-    fingerprint.record(run.directory, RunConfig(run.config), 0, {})
-    reproduction.refuse_another(run)
-    data.write_text("4567")
-    with pytest.raises(ResultsError, match=r"data.train_files \(content\)"):
-        reproduction.refuse_another(run)
-    data.unlink()  # as where the files are on a cluster's nodes
-    reproduction.refuse_another(run)
-
-
-@pytest.mark.parametrize(("argument", "named"), [("--parallel=2", "RAY_ADDRESS"), ("data.seed=3", "--seeds")])
-def test_refused_before_anything_is_touched(interpreter, tmp_path, monkeypatch, capsys, argument, named):
-    """tests/test_cli.py has an unknown method."""
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    assert main(["reproduce", "8", argument, *ONE, "--out", str(tmp_path / "out")]) == 2
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [(["--parallel=2"], "RAY_ADDRESS"), (["data.seed=3"], "--seeds"), (["trainer.total_training_steps=3"], "--steps")],
+)
+def test_refused_before_anything_is_touched(stand_in, tmp_path, capsys, arguments, named):
+    assert reproduce(tmp_path / "out", *arguments, *ONE) == 2
     assert named in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("of", "method", "script", "validated"),
-    [
-        ("7", "DAPO", "dapo_4b_4k", {"minerva-math", "olympiadbench"}),  # table 7's own sets
-        ("figure9", FIGURE.method, FIGURE.name(), {"aime24", "aime25", "amc23"}),  # the scripts' sets
-    ],
-)
-def test_the_plan_on_gpus(tmp_path, monkeypatch, capsys, of, method, script, validated):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("RPG_HOME", str(tmp_path))  # where no data are
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    assert main(["reproduce", of, "--methods", method, "--seeds", "1", "2", "--dry-run"]) == 1
-    shown = capsys.readouterr().out
-    assert f"  {script}-seed1  {method}  step 0 of 400" in shown
-    assert "0 of 2 runs done, 800 steps left" in shown
-    assert f"refused: {method}\n    " in shown
-    assert {*re.findall(rf"data.val_files={tmp_path}/data/([\w-]+)\.parquet: no such file", shown)} == validated
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_figure_of_another_kind_is_refused(capsys):
+def test_unknown_tables_methods_and_a_dry_run_of_scripts_are_refused(stand_in, tmp_path, capsys, monkeypatch):
     assert main(["reproduce", "figure7", "--dry-run"]) == 2
     assert "figure8, figure9" in capsys.readouterr().err
+    assert reproduce(tmp_path, "--methods", "rpg-urk") == 2
+    assert "RPG-URKL" in capsys.readouterr().err
+    monkeypatch.setenv("DRY_RUN", "1")
+    assert reproduce(tmp_path, *ONE) == 2
+    assert "--dry-run" in capsys.readouterr().err
+    with pytest.raises(ResultsError):
+        rows_of(4)
+
+
+def test_a_run_that_fails_is_named_and_the_rest_is_done(stand_in, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("STAND_IN_FAILS", "grpo_cpu-seed1")
+    out = tmp_path / "out"
+    assert reproduce(out, *ONE, "--seeds", "1", "3") == 1
+    assert "failed: grpo_cpu-seed1: ended with exit code 7" in capsys.readouterr().err
+    assert "not complete in this table: grpo_cpu-seed1" in (out / "table.md").read_text()
+    monkeypatch.delenv("STAND_IN_FAILS")
+    assert reproduce(out, *ONE, "--seeds", "1", "3") == 0
+    # accuracies at step 2: 0.21 and 0.23, whose mean is 0.22 and whose standard error sqrt(0.0002 / 2)
+    assert "0.2200 ± 0.0100" in (out / "table.md").read_text()
+    assert [record["runs"] for record in csv.DictReader((out / "table.csv").open())] == ["2"]
+    assert all((out / name).is_file() for name in ("panels.png", "panels.svg"))
+
+
+def test_several_at_a_time_have_a_log_each(stand_in, tmp_path, monkeypatch):
+    monkeypatch.setenv("RAY_ADDRESS", "http://nowhere:1")
+    assert reproduce(tmp_path, *ONE, "--seeds", "1", "2", "--parallel", "2") == 0
+    assert [(tmp_path / f"logs/grpo_cpu-seed{seed}.log").read_text() for seed in (1, 2)] == ["done\n"] * 2
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_reaches_the_run_and_ends_the_rest(stand_in, tmp_path, monkeypatch, capsys, number, code):
+    monkeypatch.setenv("STAND_IN_SECONDS", "60")
+    log = tmp_path / "runs/grpo_cpu-seed1/metrics.jsonl"
+
+    def press() -> None:
+        while not log.is_file():
+            pass
+        os.kill(os.getpid(), number)
+
+    (thread := threading.Thread(target=press, daemon=True)).start()
+    assert reproduce(tmp_path, *ONE, "--seeds", "1", "2") == code
+    thread.join()
+    assert "the same command continues" in capsys.readouterr().err
+    assert json.loads(log.read_text().splitlines()[0])["step"] == 0
+    assert not (tmp_path / "runs/grpo_cpu-seed2").exists()

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from rpg.results.messages import Note, ResultsError, exit_code
-from rpg.results.runs import frame, load_runs, read_metrics
+from rpg.results.messages import ResultsError, exit_code
+from rpg.results.runs import load as read_run
+from rpg.results.runs import load_runs
 from tests.builders.runs import config, records, write_run
 
 LINES = records([0.1, 0.3, 0.25])  # validations at steps 0, 2, 4
@@ -24,56 +25,50 @@ def test_a_cut_off_last_line_is_left_out_and_noted(tmp_path):
     file.write_text(file.read_text().replace("\n", "\n \n", 1)[:-20])
     (run,), notes = load(tmp_path / "a")
     assert run.last_step == 3
-    assert "line 6 is cut off" in run.notes[0].text
+    assert "line 6 of metrics.jsonl is cut off" in run.notes
     assert exit_code([*notes, *run.notes]) == 0  # every killed run leaves it
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    "line",
     [
-        (b'{"step": 2, "data": {"a\xff": 1}}', "line 3: byte 0xff is not UTF-8; save it as UTF-8"),
-        (b"9" * 5000, "line 3: not readable as JSON (Exceeds the limit"),
-        (b'{"step": 9%b, "data": {}}' % (b"9" * 20), "is not one of 0, 1, 2, ...; correct or remove the line"),
-        (b'{"step": 2, "data": {"a": 9%b}}' % (b"9" * 400), "is not a record of this file; correct or remove the line"),
-        (b"{", "metrics.jsonl, line 3: "),
-        *((b'{"step": %b, "data": {}}' % step, "line 3: ") for step in (b'"x"', b"1.5", b"-1", b"true")),
-        (b"null", "line 3: null is not a record of this file; correct or remove the line"),
-        (b'{"step": 2, "data": null}', '{"step": 2, "data": null} is not a record of this file; correct or remove'),
+        b'{"step": 2, "data": {"a\xff": 1}}',
+        b"9" * 5000,
+        b'{"step": 9%b, "data": {}}' % (b"9" * 20),
+        b'{"step": 2, "data": {"a": 9%b}}' % (b"9" * 400),
+        b"{",
+        *(b'{"step": %b, "data": {}}' % step for step in (b'"x"', b"1.5", b"-1", b"true")),
+        b"null",
+        b'{"step": 2, "data": null}',
+        b'{"data": {}}',
     ],
 )
-def test_a_broken_line_is_named_with_the_remedy(tmp_path, line, said):
+def test_a_broken_line_is_named_with_the_remedy(tmp_path, line):
     file = write_run(tmp_path / "a", LINES) / "metrics.jsonl"
     lines = file.read_bytes().splitlines()
     file.write_bytes(b"\n".join([*lines[:2], line, *lines[2:]]))
-    with pytest.raises(ResultsError) as raised:
-        load(tmp_path / "a")
-    assert said in str(raised.value)
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [("config.yaml", "trainer: {total_training_steps: many}"), ("environment.json", '{"method": 5}')],
-)
-def test_a_setting_of_another_type_is_named(tmp_path, name, content):
-    (write_run(tmp_path / "a", LINES) / name).write_text(content)
-    with pytest.raises(ResultsError, match=rf"{name}: .* cannot be used; restore or remove the file"):
+    with pytest.raises(ResultsError, match=r"metrics.jsonl, line 3: .*; correct or remove the line"):
         load(tmp_path / "a")
 
 
-def test_of_a_resumed_run_the_later_part_wins_and_the_abandoned_branch_goes():
-    made, notes = frame([(1, {"x": 1.0}), (2, {"x": 2.0}), (3, {"x": 3.0, "z": 1.0}), (2, {"x": 9.0, "y": 1.0})])
-    assert {name: made[name].dropna().to_dict() for name in made} == {"x": {1: 1.0, 2: 9.0}, "y": {2: 1.0}}
-    assert notes == [Note("resumed at step 2: steps 3 to 3 of the earlier part are replaced")]
+def test_of_a_resumed_run_the_later_part_wins_and_the_abandoned_branch_goes(tmp_path):
+    accuracy = "val-core/aime24/acc/mean@1"
+    lines = [(1, {"x": 1.0}), (2, {"x": 2.0, accuracy: 0.617}), (3, {"x": 3.0, "z": 1.0}),
+             (2, {"x": 9.0, "y": 1.0, accuracy: 0.586})]  # fmt: skip
+    run = read_run(write_run(tmp_path, lines, config("a", steps=2)))
+    assert {name: run.frame[name].dropna().to_dict() for name in "xy"} == {"x": {1: 1.0, 2: 9.0}, "y": {2: 1.0}}
+    assert run.notes == [
+        "resumed at step 2: steps 3 to 3 of the earlier part are replaced",
+        f"validated twice at step 2: {accuracy} is 0.5860, was 0.6170",
+    ]
 
 
 def test_values_that_are_no_finite_numbers(tmp_path):
     """NaN and infinities, or null for them, are kept as inf, which is not shown; other values are skipped."""
     values = {"x": math.nan, "y": 1.0, "z": -math.inf, "text": "t", "null": None, "b": True}
-    run_dir = write_run(tmp_path / "a", [(1, values)])
-    metrics, _ = read_metrics(run_dir / "metrics.jsonl")
-    assert metrics.loc[1].to_dict() == {"x": math.inf, "y": 1.0, "z": math.inf, "null": math.inf}
-    assert list(read_metrics(run_dir / "metrics.jsonl", lambda name: name == "y")[0]) == ["y"]
-    (run,), _ = load(run_dir)
+    run = read_run(write_run(tmp_path / "a", [(1, values)]))
+    assert run.frame.loc[1].to_dict() == {"x": math.inf, "y": 1.0, "z": math.inf, "null": math.inf}
+    assert list(read_run(run.directory, lambda name: name == "y").frame) == ["y"]
     assert (len(run.series("x")), len(run.series("y")), len(run.series("absent"))) == (0, 1, 0)
 
 
@@ -102,16 +97,14 @@ def test_two_spellings_of_one_benchmark_are_refused(tmp_path):
 def test_changed_settings_of_a_resumption_are_noted(tmp_path):
     run_dir = write_run(tmp_path / "a", LINES)
     starts = [{"after_step": 0, "changed": {}}, {"after_step": 2, "changed": {"data.seed": [1, 2]}}]
-    (run_dir / "history.jsonl").write_text("".join(json.dumps(start) + "\n" for start in starts))
+    (run_dir / "environment.json").write_text(json.dumps({"starts": starts}))
     (run,), _ = load(run_dir)
-    assert Note("after step 2: data.seed 1 -> 2") in run.notes
+    assert "after step 2: data.seed 1 -> 2" in run.notes
 
 
 @pytest.mark.parametrize("content", ["", "- a\n", "a: 2024-99-99", "\x00\xff"])
 def test_a_run_with_an_unreadable_configuration_is_left_out(tmp_path, content):
     run_dir = write_run(tmp_path / "rpg_cpu_urkl1e-4", LINES)
-    (run,), _ = load(tmp_path)
-    assert run.method == "RPG-URKL"  # by its name
     write_run(tmp_path / "good", LINES)
     (run_dir / "config.yaml").write_text(content, encoding="latin-1")
     (run,), notes = load(tmp_path)
@@ -122,4 +115,4 @@ def test_a_run_with_an_unreadable_configuration_is_left_out(tmp_path, content):
 def test_a_directory_whose_name_is_not_utf8_is_a_run(tmp_path):
     run = write_run(Path(os.fsdecode(os.fsencode(tmp_path) + b"/gr\xfc")), LINES)
     (found,), _ = load(run)
-    assert found.name == "gr\\xfc"
+    assert found.name == "gr\ufffd"

@@ -11,9 +11,8 @@ import yaml
 from rpg.cli import main
 from rpg.data.parquet import Problem, repeated_rows, schema_of, write_together
 from rpg.data.template import format_prompt
-from rpg.results.run_settings import judge_of_config
 from rpg.results.runs import load_runs
-from rpg.results.samples import read_samples, samples_of_problems
+from rpg.results.samples import by_problem, read_samples
 from rpg.results.table import build_table, paper_table
 from rpg.rewards import compute_score, user_reward
 from rpg.rewards.user_reward import ADAPTER
@@ -48,11 +47,12 @@ def saved_run(directory: Path, judge: str, sources: tuple[str, ...] = ("aime24",
     accuracies = {f"val-core/{source}/acc/mean@4": RELEASE if judge == "release" else VERIFIED for source in sources}
     run_dir = write_run(directory, [(step, {} if step % 2 else accuracies) for step in range(5)], settings)
     (run_dir / "environment.json").write_text(json.dumps({"python": "3.11", "judge": judge}))
-    samples = []  # verl names no data_source
+    samples = []
     for source, n, (answer, *right) in itertools.product(sources, range(3), ANSWERS):
         text = f"user\n{format_prompt(f'{source}: what is {n} + 7?')}\nassistant\n"
         acc = float(right[judge == "verified"])
-        samples.append({"input": text, "output": answer, "gts": "7", "score": 2 * acc - 1, "acc": acc, "pred": "?"})
+        samples.append({"input": text, "output": answer, "gts": "7", "score": 2 * acc - 1, "acc": acc, "pred": "?",
+                        "data_source": source})  # fmt: skip
     for step in (0, 2, 4):
         write_samples(run_dir, step, samples)
     return run_dir
@@ -63,16 +63,13 @@ def score(*arguments: object) -> int:
 
 
 def test_an_answer_without_a_score_counts_as_wrong(tmp_path, capsys):
-    """As in a run, and also in later tables; another function does not overwrite the verdicts."""
+    """As in a run, and also in later tables."""
     run_dir = saved_run(tmp_path / "run", "release")
     (reward := tmp_path / "mine.py").write_text("""
 def strict(response, answer):
     if "8" in response:
         raise ValueError("an eight")
     return {"score": 1.0, "acc": 1.0, "length": len(response)}
-
-def lenient(response, answer):
-    return 1.0
 """)
     assert score(run_dir, "--reward", reward, "--function", "strict") == 1
     assert "3 of 12 samples without a score count as wrong" in capsys.readouterr().out
@@ -81,9 +78,6 @@ def lenient(response, answer):
     main(["table", str(scored)])
     shown = capsys.readouterr().out
     assert "0.7500 [" in shown
-    assert "failed rewards: 9" in shown
-    assert score(run_dir, "--reward", reward, "--function", "lenient") == 2
-    assert "has verdicts of another reward function" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -94,39 +88,30 @@ def test_another_judge_on_saved_samples(tmp_path, capsys, before, judge, expecte
     assert score(run_dir, "--judge", judge) == 0
     shown = capsys.readouterr().out
     plain = re.sub(r"\*\*|</?u>", "", shown)
-    assert "| ◇ RPG-URKL (judge release) | 0.2500" in plain
-    assert "| ◇ RPG-URKL (judge verified) | 0.7500" in plain
+    assert "| ◇ RPG-URKL (judge release) | 0.2500 | 0.2500" in plain
+    assert "| ◇ RPG-URKL (judge verified) | 0.7500 | 0.7500" in plain
     assert f"written: {run_dir / f'judge-{judge}'}" in shown
 
     (run,), _ = load_runs([run_dir / f"judge-{judge}"])
-    assert run.accuracies()["AIME24"].to_dict() == dict.fromkeys((0, 2, 4), expected)
-    assert (run.judge, run.environment["judge"], run.method) == (judge, judge, "RPG-URKL")
-    assert run.environment["scored_from"] == str(run_dir / "metrics.jsonl")
-    assert samples_of_problems(read_samples(run, 4)[0]).correct == (4 * expected,) * 3
+    assert run.accuracies["AIME24"].to_dict() == dict.fromkeys((0, 2, 4), expected)
+    assert (run.judge, run.method) == (judge, "RPG-URKL")
+    assert run.environment["scored_from"] == str(run_dir)
+    assert list(by_problem(read_samples(run, 4)[0])["sum"]) == [4 * expected] * 3
     for line in (run_dir / f"judge-{judge}/validation/4.jsonl").read_text().splitlines():
         sample = json.loads(line)
         again = compute_score("aime24", sample["output"], sample["gts"], judge=judge)
         assert (sample["acc"], sample["score"], sample["pred"]) == (again["acc"], again["score"], again["pred"])
 
 
-def test_several_sets_are_told_apart_by_their_files(tmp_path, capsys):
+def test_several_sets_are_told_apart_by_their_samples(tmp_path, capsys):
     run_dir = saved_run(tmp_path / "run", "release", ("aime24", "minerva"))
     assert score(run_dir, "--judge", "verified", "--out", tmp_path / "out") == 0
     (run,), _ = load_runs([tmp_path / "out"])
-    lasts = {name: points.iloc[-1] for name, points in run.accuracies().items()}
+    lasts = {name: points.iloc[-1] for name, points in run.accuracies.items()}
     assert lasts == {"AIME24": VERIFIED, "Minerva-Math": VERIFIED}
     samples = [json.loads(line) for line in open(tmp_path / "out/validation/4.jsonl", encoding="utf-8")]  # noqa: SIM115
     assert {one["data_source"] for one in samples} == {"aime24", "minerva"}
     assert all(f"{one['data_source']}: what is" in one["input"] for one in samples)
-
-    for source in ("aime24", "minerva"):
-        (run_dir / f"{source}.parquet").rename(tmp_path / f"moved-{source}.parquet")
-    assert score(run_dir, "--judge", "verified") == 2
-    assert "aime24.parquet" in capsys.readouterr().err
-    files = [tmp_path / f"moved-{source}.parquet" for source in ("aime24", "minerva")]
-    assert score(run_dir, "--judge", "verified", "--files", *files) == 0
-    assert score(run_dir, "--judge", "verified", "--files", tmp_path / "none.parquet") == 2
-    assert "none.parquet" in capsys.readouterr().err
 
 
 def test_what_cannot_be_scored_is_refused(tmp_path, capsys):
@@ -145,18 +130,12 @@ def test_what_cannot_be_scored_is_refused(tmp_path, capsys):
     assert score(run_dir, "--judge", "verified") == 1  # the other steps are scored
     assert "2.jsonl, line 1: " in capsys.readouterr().out
     (run,), _ = load_runs([run_dir / "judge-verified"])
-    assert list(run.metrics.index) == [0, 4]
+    assert list(run.frame.index) == [0, 4]
     for file in (run_dir / "validation").iterdir():
         file.unlink()
     assert score(run_dir, "--judge", "verified") == 2
-    assert "no samples of step 0" in capsys.readouterr().err
+    assert "step 0 is left out: no samples" in capsys.readouterr().err
     assert sorted(path.name for path in run_dir.iterdir() if path.is_dir()) == ["judge-verified", "validation"]
-
-
-def test_who_judged():
-    assert judge_of_config({}) is None
-    assert judge_of_config(with_judge(config("x"))) == "release"
-    assert judge_of_config({"reward": {"custom_reward_function": {"path": None}}}) == "verl's own"
 
 
 def test_rows_of_different_judges_are_told_apart_and_noted(tmp_path):
@@ -170,23 +149,27 @@ def test_rows_of_different_judges_are_told_apart_and_noted(tmp_path):
         "RPG-URKL (judge release)": ("release", None),  # alone among its judge's
         "RPG-URKL (judge verified)": ("verified", 1),
     }
-    assert any("scored by different judges (verified, release)" in note.text for note in table.notes)
-    assert any("the paper's judge is release; differences from rows of verified" in note.text for note in table.notes)
+    assert any("judge (verified, release)" in note for note in table.notes)
+    assert "the paper's judge is release, here it is verified" in table.notes
 
 
 def test_rows_of_one_problem_are_told_apart_by_their_answers(tmp_path, capsys):
     run_dir = saved_run(tmp_path / "run", "release")
     rows = [Problem("aime24", "aime24: what is 0 + 7?", truth, "test", {"unit": truth}) for truth in ("9", "7")]
     write_together({run_dir / "aime24.parquet": repeated_rows(rows)}, schema_of(rows))
-    (tmp_path / "mine.py").write_text("def reward(response, answer, row):\n    return float(row.get('unit') == '7')\n")
-    assert score(run_dir, "--reward", tmp_path / "mine.py") == 1
-    out = capsys.readouterr().out
-    assert "8 of 12 answers are scored without extra_info: their problem is in none of data.val_files" in out
+    (tmp_path / "mine.py").write_text(
+        "def reward(response, answer, row):\n    return float((row or {}).get('unit') == '7')\n"
+    )
+    assert score(run_dir, "--reward", tmp_path / "mine.py") == 0
     (run,), _ = load_runs([run_dir / "judge-mine.py"])
-    assert run.accuracies()["AIME24"].to_dict() == dict.fromkeys((0, 2, 4), 4 / 12)
-    (run_dir / "aime24.parquet").unlink()
+    assert run.accuracies["AIME24"].to_dict() == dict.fromkeys((0, 2, 4), 4 / 12)  # of the first problem's four
+    (run_dir / "aime24.parquet").rename(tmp_path / "moved.parquet")
+    capsys.readouterr()
     assert score(run_dir, "--judge", "verified") == 0
-    assert "aime24.parquet is not here: answers are scored as if" in capsys.readouterr().out
+    assert "aime24.parquet" in capsys.readouterr().out
+    assert score(run_dir, "--reward", tmp_path / "mine.py", "--files", tmp_path / "moved.parquet") == 0
+    (run,), _ = load_runs([run_dir / "judge-mine.py"])
+    assert run.accuracies["AIME24"].to_dict() == dict.fromkeys((0, 2, 4), 4 / 12)
 
 
 @pytest.mark.parametrize("verls", [True, False])
@@ -205,17 +188,15 @@ def test_a_run_is_scored_by_its_own_reward_function(tmp_path, capsys, verls):
         function = {"path": ADAPTER, "name": "compute_score", "reward_kwargs": keywords}
     settings["reward"]["custom_reward_function"] = function
     (run_dir / "config.yaml").write_text(yaml.safe_dump(settings))
-    assert score(run_dir, "--judge", "verified") == 2
-    assert "without --judge mine.py scores them, as in the run" in capsys.readouterr().err
     assert score(run_dir) == 0
     assert f"written: {run_dir / 'judge-mine.py'}" in capsys.readouterr().out
     (run,), _ = load_runs([run_dir / "judge-mine.py"])
-    assert run.accuracies()["mine"].to_dict() == dict.fromkeys((0, 2, 4), VERIFIED)
+    assert run.accuracies["mine"].to_dict() == dict.fromkeys((0, 2, 4), VERIFIED)
     assert run.judge == "mine.py"
     reward.write_text("import no_such_module\n")
     user_reward.sandbox_of.cache_clear()
     assert score(run_dir) == 2
-    assert "not found among its functions (none)" in capsys.readouterr().err
+    assert "No module named 'no_such_module'" in capsys.readouterr().err
 
 
 def test_a_new_reward_judges_the_answers_of_a_run(tmp_path, capsys):
@@ -233,8 +214,5 @@ def test_a_new_reward_judges_the_answers_of_a_run(tmp_path, capsys):
     assert "judge new.py)" in shown
     samples = [json.loads(line) for line in (run_dir / "judge-new.py/validation/4.jsonl").read_text().split("\n")[:-1]]
     assert {sample["score"] for sample in samples} == {0.0, 3.0}
-    for flag in ("--rows", "--responses"):
-        assert score(run_dir, "--reward", tmp_path / "new.py", flag, "3") == 2
-        assert f"{flag} requires --reward and a parquet file" in capsys.readouterr().err
     assert score(run_dir, "--reward", tmp_path / "none.py") == 2
     assert "no such file" in capsys.readouterr().err
