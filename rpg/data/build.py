@@ -53,9 +53,12 @@ def digest(text: str) -> bytes:
     return hashlib.blake2b(" ".join(text.split()).encode("utf-8", "replace"), digest_size=16).digest()
 
 
-def near_digest(text: str) -> bytes:
-    """Return the digest of a text without regard to case and the last full stop."""
-    return digest(text.casefold().rstrip(" .\n"))
+def most_frequent(answers: Counter[str]) -> str:
+    """Return the most frequent answer and its share, which a constant answer would score; "" without answers."""
+    if not answers:
+        return ""
+    ((answer, count),) = answers.most_common(1)
+    return f"most frequent answer {answer!r:.40}: {count / answers.total():.0%}"
 
 
 def distinct_problems(
@@ -93,12 +96,7 @@ def distinct_problems(
 
 
 def write_splits(
-    out: Path,
-    name: str,
-    problems: Sequence[Problem],
-    *,
-    repeat: int = 1,
-    template: str | None = None,
+    out: Path, name: str, problems: Sequence[Problem], *, repeat: int = 1, template: str | None = None
 ) -> dict[Path, int]:
     """Write `out`/NAME_train.parquet and `out`/NAME_test.parquet, both or neither; return their rows.
 
@@ -110,13 +108,10 @@ def write_splits(
     files = {}
     for split in SPLITS:
         path = out / f"{name}_{split}.parquet"
-        of_split = [problem for problem in problems if problem.split == split]
-        if of_split:
+        if of_split := [problem for problem in problems if problem.split == split]:
             files[path] = repeated_rows(of_split, repeat, template)
         elif path.exists():
-            raise DataError(
-                f"{path} is from an earlier build and may have the same problems; remove it or change --out"
-            )
+            raise DataError(f"{path} is of an earlier build and may have the same problems; remove it or change --out")
     if not files:
         raise DataError(f"{name}: no problem to write; raise --train-size or --test-size")
     return write_together(files, schema_of(problems))

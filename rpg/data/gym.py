@@ -1,9 +1,8 @@
 """Training and test files of reasoning-gym's tasks: `rpg data build reasoning_gym:TASK`. Needs the extra `gym`."""
 
-import dataclasses
 import random
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from difflib import get_close_matches
+from dataclasses import replace
 from typing import Any
 
 import yaml
@@ -12,14 +11,14 @@ from rpg.data.build import Report, distinct_problems
 from rpg.data.parquet import Problem
 from rpg.data.readers import DataError
 from rpg.data.template import QUESTION
+from rpg.diagnostics import did_you_mean
 from rpg.registry.datasets import GYM
 from rpg.rewards.gym import COLUMN, PROMPT, TASKS, entry_text, reasoning_gym, score_of
 from rpg.rewards.user_reward import WRONG
 
 TEMPLATE = f"{PROMPT}\n{QUESTION}"
 ROUNDS = 10  # draws for each wanted problem, before the task has too few
-MIXTURE = "composite"
-OF_THE_BUILD = {"seed": "--seed", "size": "--train-size and --test-size"}  # options that are not for --set
+MIXTURE = "composite"  # the library's mixture of tasks
 
 
 def tasks_of(name: str) -> list[str]:
@@ -28,35 +27,25 @@ def tasks_of(name: str) -> list[str]:
     known = sorted(TASKS.keys() - {MIXTURE})
     if not tasks:
         raise DataError(f"name a task, as {GYM}:chain_sum, or several, separated by commas: {', '.join(known)}")
-    for task in tasks:
-        if task == MIXTURE:
-            raise DataError(f"{task}: is the library's mixture of tasks; name them: {GYM}:chain_sum,leg_counting")
-        if task not in known:
-            raise DataError(f"{task}: reasoning-gym has no such task; did you mean {_near(task, known)}?")
+    if unknown := [task for task in tasks if task not in known]:
+        raise DataError(f"{unknown[0]}: reasoning-gym has no such task; {did_you_mean(unknown[0], known, 0.0)}")
     return tasks
 
 
 def options_of(tasks: Sequence[str], settings: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Return task -> the options of texts KEY=VALUE, or TASK.KEY=VALUE for one of several tasks.
 
-    Raises DataError for another text and for an option that a task lacks.
+    Raises DataError for another text.
     """
     options: dict[str, dict[str, Any]] = {task: {} for task in tasks}
     for text in settings:
         name, equals, value = text.partition("=")
         task, dot, key = name.rpartition(".")
-        if not equals or (dot and task not in options) or (not dot and len(tasks) > 1):
+        if not equals or (dot and task not in options) or (not dot and len(tasks) > 1) or key in ("seed", "size"):
             form = "KEY=VALUE" if len(tasks) == 1 else f"TASK.KEY=VALUE, as {tasks[0]}.{name}"
-            raise DataError(f"--set {text}: write {form}")
-        task = task or tasks[0]
-        known = [field.name for field in dataclasses.fields(TASKS[task][1])]
-        if key in OF_THE_BUILD:
-            raise DataError(f"--set {text}: {key} is set by {OF_THE_BUILD[key]}")
-        if key not in known:
-            has = [name for name in known if name not in OF_THE_BUILD]
-            raise DataError(f"--set {text}: {task} has {', '.join(has)}; did you mean {_near(key, has)}?")
+            raise DataError(f"--set {text}: write {form}; --seed, --train-size and --test-size have options")
         try:
-            options[task][key] = yaml.safe_load(value)
+            options[task or tasks[0]][key] = yaml.safe_load(value)
         except yaml.YAMLError as error:
             raise DataError(f"--set {text}: the value is not YAML; quote it") from error
     return options
@@ -72,54 +61,32 @@ def problems_of(
     wrong answer like the right one.
     """
     kept: list[Problem] = []
-    for problem in distinct_problems(_drawn(task, config, sum(sizes.values()), seed), task, report, exclude):
-        kept.append(dataclasses.replace(problem, split="test" if len(kept) < sizes["test"] else "train"))
-        if len(kept) == sum(sizes.values()):
-            return kept
-    if not kept and not sum(sizes.values()):
-        return kept
-    raise DataError(
-        f"{GYM}:{task}: has {len(kept)} distinct problems in {ROUNDS} x {sum(sizes.values())} draws; lower "
-        "--train-size or --test-size, or widen its options with --set"
-    )
+    count = sum(sizes.values())
+    for problem in distinct_problems(_drawn(task, config, count, seed), task, report, exclude):
+        kept.append(replace(problem, split="test" if len(kept) < sizes["test"] else "train"))
+        if len(kept) == count:
+            break
+    if len(kept) < count:
+        what = f"has {len(kept)} distinct problems in {ROUNDS} x {count} draws"
+        raise DataError(f"{GYM}:{task}: {what}; lower --train-size or --test-size, or widen its options with --set")
+    return kept
 
 
 def _drawn(task: str, config: Mapping[str, Any], count: int, seed: int) -> Iterator[tuple[str, Problem]]:
     """Yield the library's problems in its order: most tasks draw problem i of seed s from s + i."""
     random.seed(seed)  # list_functions draws from Python's own generator
     for start in range(seed, seed + ROUNDS * count, count or 1):
-        source = _create(task, config, start, count)
-        for index in range(count):
-            place = f"{GYM}:{task}, seed {seed}, problem {start - seed + index}"
-            try:
-                entry = source[index]
-            except Exception as error:
-                raise DataError(f"{place}: the library raised {_said(error)}; change --set or --seed") from error
-            yield place, _problem(task, config, source, entry, place)
-
-
-def _create(task: str, config: Mapping[str, Any], seed: int, size: int) -> Any:
-    try:
-        return reasoning_gym.create_dataset(task, seed=seed, size=size, **config)
-    except Exception as error:
-        options = " ".join(f"{key}={value}" for key, value in config.items())
-        what = f"--set {options}: {GYM}:{task} refuses it" if config else f"{GYM}:{task}: cannot be made"
-        raise DataError(f"{what}: {_said(error)}; change --set") from error
-
-
-def _problem(task: str, config: Mapping[str, Any], source: Any, entry: dict[str, Any], place: str) -> Problem:
-    if score_of(source, WRONG, entry)[0] >= 1.0:
-        raise DataError(f"{place}: the library scores the answer {WRONG!r} 1.0; leave {task} out")
-    try:
-        text = entry_text(task, config, entry)
-    except TypeError as error:
-        raise DataError(f"{place}: cannot be written as JSON ({error}); change --set") from error
-    return Problem(f"{GYM}/{task}", entry["question"], entry["answer"], "train", {COLUMN: text})
-
-
-def _near(name: str, known: Sequence[str]) -> str:
-    return get_close_matches(name, known, n=1, cutoff=0.0)[0]
-
-
-def _said(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        try:
+            source = reasoning_gym.create_dataset(task, seed=start, size=count, **config)
+            for index in range(count):
+                place, entry = f"{GYM}:{task}, seed {seed}, problem {start - seed + index}", source[index]
+                if score_of(source, WRONG, entry)[0] >= 1.0:
+                    raise DataError(f"{place}: the library scores the answer {WRONG!r} 1.0; leave {task} out")
+                columns = {COLUMN: entry_text(task, config, entry)}
+                yield place, Problem(f"{GYM}/{task}", entry["question"], entry["answer"], "train", columns)
+        except DataError:
+            raise
+        except Exception as error:  # whatever the library raises, such as for its options
+            what = " ".join(f"--set {key}={value}" for key, value in config.items()) or f"seed {seed}"
+            said = f"{type(error).__name__}: {error}"
+            raise DataError(f"{GYM}:{task} refuses {what} ({said}); change --set or --seed") from error

@@ -53,8 +53,6 @@ def schema_of(problems: Sequence[Problem]) -> pa.Schema:
             kind = pa.array([problem.columns[name] for problem in problems]).type
         except (pa.ArrowException, OverflowError) as error:  # over 64 bits
             raise DataError(f"--keep {name}: its values have no common type ({error}); make them text") from error
-        if "struct<>" in str(kind):
-            raise DataError(f"--keep {name}: has an object without fields, which parquet cannot hold; leave it out")
         fields.append(pa.field(name, kind))
     return SCHEMA.set(SCHEMA.get_field_index("extra_info"), pa.field("extra_info", pa.struct(fields)))
 

@@ -1,8 +1,8 @@
 """Prompts as verl tokenizes them: the tokenizer, chat template and template arguments of a run."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from inspect import signature
 from itertools import islice
 from pathlib import Path
@@ -105,50 +105,39 @@ class PromptTokenizer:
 
 @dataclass
 class PromptCount:
-    """The prompts of one file: how many, how many of them are too long, and how many cannot be rendered.
+    """The prompts of one file by row: tokens, None without a text; `first_unusable`: the row, and why."""
 
-    Attributes:
-        longest: tokens of the longest prompt, if one is too long.
-        first_too_long: row of the first.
-        unusable: of the prompts without a text; `first_unusable` is the row, and why.
-    """
-
-    rows: int = 0
-    too_long: int = 0
-    longest: int = 0
-    first_too_long: int = 0
-    unusable: int = 0
+    limit: int
+    lengths: list[int | None] = field(default_factory=list)
     first_unusable: str = ""
+
+    @property
+    def unusable(self) -> int:
+        """Prompts without a text."""
+        return self.lengths.count(None)
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest prompt."""
+        return max((length for length in self.lengths if length is not None), default=0)
+
+    @property
+    def too_long(self) -> list[int]:
+        """The rows of the prompts above the limit."""
+        return [row for row, length in enumerate(self.lengths) if length is not None and length > self.limit]
 
 
 def count_prompts(prompts: Iterable[Any], tokenizer: PromptTokenizer, limit: int) -> PromptCount:
-    """Count the prompts above `limit` tokens and those that the template refuses.
-
-    A token of ASCII text has at least one character, so that most prompts are rendered and not tokenized: 14,000 of
-    500 characters take 0.5 s on one core, and up to 6 s if all are tokenized.
-    """
-    count = PromptCount()
-    candidates = _candidates(prompts, tokenizer, limit, count)
-    while batch := list(islice(candidates, BATCH)):
-        for (row, _), tokens in zip(batch, tokenizer.lengths([text for _, text in batch]), strict=True):
-            if tokens > limit:
-                count.first_too_long = count.first_too_long if count.too_long else row
-                count.too_long += 1
-                count.longest = max(count.longest, tokens)
+    """Count the tokens of prompts: 14,000 of 500 characters take up to 6 s on one core."""
+    count, numbered = PromptCount(limit), iter(enumerate(prompts))
+    while batch := list(islice(numbered, BATCH)):
+        texts: list[str | None] = []
+        for row, prompt in batch:
+            try:
+                texts.append(tokenizer.render(prompt))
+            except DataError as error:
+                count.first_unusable = count.first_unusable or f"row {row}: {error}"
+                texts.append(None)
+        lengths = iter(tokenizer.lengths([text for text in texts if text is not None]))
+        count.lengths += [None if text is None else next(lengths) for text in texts]
     return count
-
-
-def _candidates(
-    prompts: Iterable[Any], tokenizer: PromptTokenizer, limit: int, count: PromptCount
-) -> Iterator[tuple[int, str]]:
-    """Yield row and text of the prompts that may be too long; record the others in `count`."""
-    for row, prompt in enumerate(prompts):
-        count.rows += 1
-        try:
-            text = tokenizer.render(prompt)
-        except DataError as error:
-            count.first_unusable = count.first_unusable or f"row {row}: {error}"
-            count.unusable += 1
-            continue
-        if not text.isascii() or len(text) >= limit:  # one more for a tokenizer that prepends a space
-            yield row, text

@@ -65,9 +65,8 @@ class Trial:
         if not self.wrong:
             return None
         wrong = len(self.wrong)
-        shown = [
-            f"row {stated.row}, {stated.responses()[0].splitlines()[-1]!r:.80}" for stated in self.wrong[:EXAMPLES]
-        ]
+        ends = [(stated.row, stated.responses()[0].splitlines()[-1]) for stated in self.wrong[:EXAMPLES]]
+        shown = "; ".join(f"row {row}, {end!r:.80}" for row, end in ends)
         of_file = f" of {file}" if file else ""
         what = f"scores {wrong} of {self.tried} ground truths{of_file} wrong when a response states them"
         ways = [(self.by_other, f"judge={_other(self.judge)}", ""), (self.in_dollars, "this judge", " inside $...$")]

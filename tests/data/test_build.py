@@ -11,9 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from rpg.cli import main
+from rpg.data import data_command
+from rpg.data.check import check_file
 from rpg.data.parquet import SCHEMA
 from rpg.data.published import answer_text, as_integer_text
-from rpg.data.row_checks import check_file
 from rpg.data.template import format_prompt
 from rpg.registry.datasets import BY_NAME, PUBLISHED
 from rpg.rewards import JUDGES, compute_score, is_known
@@ -136,10 +137,10 @@ def test_excluded_files_may_be_as_published(suffix: str, tmp_path: Path, capsys:
     ("name", "content", "expected"),
     [
         ("x.xlsx", "a,b\n", "'.xlsx'"),
-        ("x.csv", "problem,answer\np, with a comma,1\n", "x.csv, line 2"),
+        ("x.csv", "problem,answer\np, with a comma,1\n", "x.csv, row 0"),
         ("x.parquet", "not parquet", "x.parquet"),
-        ("x.jsonl", '{"problem": "p", "answer": "1"}\n{broken\n', "x.jsonl, line 2"),
-        ("x.jsonl", '{"text": "p", "answer": "1"}\n', "x.jsonl, line 1"),
+        ("x.jsonl", '{"problem": "p", "answer": "1"}\n{broken\n', "x.jsonl"),
+        ("x.jsonl", '{"text": "p", "answer": "1"}\n', "x.jsonl, row 0"),
         ("x.jsonl", '{"problem": "", "answer": "1"}\n', "x.jsonl"),
     ],
 )
@@ -168,6 +169,7 @@ def test_unusable_input_is_named_and_nothing_written(
         ("1,2", ""),
         ("27.5", ""),
         ("9" * 300, ""),
+        (-0.0, "0"),
         (float("nan"), ""),
     ],
 )
@@ -183,7 +185,7 @@ def test_through_datasets(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
     rows = FLAT.get(name) or [dapo_row(dapo_problem(n % 5), "3", "i") for n in range(10)]
     write_rows(repository / f"{source.hub_split}-00000-of-00001.parquet", rows)
     local = dataclasses.replace(source, repository=str(repository), config=None)
-    monkeypatch.setitem(PUBLISHED, name, local)
+    monkeypatch.setitem(data_command.SETS, name, local)
     assert main(["data", "build", name, "--out", str(tmp_path / "out"), "--repeat", "2"]) == 0
     expected = 2 * (len(FLAT[name]) if name in FLAT else 4)  # dapo_problem(0) is Chinese
     assert pq.read_metadata(tmp_path / "out" / f"{name}.parquet").num_rows == expected

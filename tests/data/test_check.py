@@ -17,9 +17,8 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from rpg.cli import main
+from rpg.data.check import FileCheck, check_repeats, check_row
 from rpg.data.parquet import SCHEMA, Problem, make_row
-from rpg.data.row_checks import FileCheck, check_repeats, check_row
-from rpg.data.row_model import row_diagnostics
 from rpg.data.template import PREFIX, SUFFIX, format_prompt
 from rpg.data.truths import try_truths
 from tests.builders.published_files import write_dapo, write_rows
@@ -54,37 +53,28 @@ CORRUPTIONS = [
     (("data_source",), None, "data_source", "name the problem set"),
     (("prompt",), None, "prompt", '"role": "user"'),
     (("prompt",), "2 + 2?", "prompt", '"role": "user"'),
-    (("prompt",), [None], "prompt[0]", '"role": "user"'),
-    (CONTENT, None, "prompt[0].content", '"role": "user"'),
+    (("prompt",), [None], "prompt", '"role": "user"'),
+    (CONTENT, None, "prompt", '"role": "user"'),
     (CONTENT, PREFIX + " " + SUFFIX, "prompt", "leave the row out"),
-    (CONTENT, format_prompt(format_prompt("p")), "prompt", "once"),
     (CONTENT, "What is 2 + 2?", "prompt", "format_prompt"),
-    (CONTENT, format_prompt("Let \ufffd"), "prompt[0].content", "UTF-8"),
-    (CONTENT, BOXED, "prompt", "judge=verified", "warning"),
-    (CONTENT, BOXED + " Begin with 'Answer: '.", "prompt", "rpg data build", "warning"),
-    (CONTENT, format_prompt("设 $a$ 是正整数"), "prompt", "English", "warning"),
-    (("prompt", 0, "role"), "human", "prompt[0].role", '"role": "user"'),
-    (("prompt", 0, "role"), "assistant", "prompt", "must be the user's"),
-    (("reward_model",), None, "reward_model", "ground_truth"),
+    (("prompt", 0, "role"), "assistant", "prompt", '"role": "user"'),
+    (("reward_model",), None, TRUTH, "leave the row out"),
     (TRUTH_AT, None, TRUTH, "leave the row out"),
     (TRUTH_AT, " ", TRUTH, "leave the row out"),
-    (TRUTH_AT, "nan", TRUTH, "give the answer"),
+    (TRUTH_AT, "nan", TRUTH, "leave the row out"),
+    (TRUTH_AT, True, TRUTH, "leave the row out"),
     (TRUTH_AT, "1/2", TRUTH, "are integers"),
     (TRUTH_AT, "1, 2", TRUTH, "are integers"),
     (TRUTH_AT, "x=25", TRUTH, "are integers"),
     (TRUTH_AT, "7 kg", TRUTH, "write the bare integer", "warning"),
-    (TRUTH_AT, "Answer: 5", TRUTH, "bare answer"),
-    (TRUTH_AT, "<think>two</think> 5", TRUTH, "bare answer"),
-    (TRUTH_AT, "1" * 201, TRUTH, "never scores"),
-    (TRUTH_AT, "\\frac{1}{2", TRUTH, "correct the LaTeX"),
     (TRUTH_AT, "025", TRUTH, "write the bare integer", "warning"),
-    (TRUTH_AT, 27, TRUTH, "as text", "warning"),
-    (RAW, "Another?", "extra_info.raw_problem", "rpg data build"),
-    (("extra_info",), None, "extra_info", "numbers every row 0", "warning"),
-    (("extra_info", "index"), "0-0", "extra_info.index", "", "warning"),
-    (SPLIT, "dev", "extra_info.split", "", "warning"),
-    (("images",), ["a.png"], "images", "text only"),
 ]
+
+
+def faults(row: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """Return key, remedy and level of what the check finds in a row."""
+    check_row(state := FileCheck(Path("x.parquet")), row)
+    return list(state.diagnostics.groups)
 
 
 @pytest.mark.parametrize("case", CORRUPTIONS, ids=lambda case: f"{case[2]} {str(case[1])[:30]!r}")
@@ -94,19 +84,19 @@ def test_corrupt_value(case: tuple) -> None:
     put(row, path, value)
     if path == CONTENT:
         row["extra_info"]["raw_problem"] = None
-    (diagnostic,) = row_diagnostics(row)  # one corruption, one diagnostic
-    assert (diagnostic.key, diagnostic.level) == (key, level)
-    assert remedy in diagnostic.remedy
+    ((found, said, of_level),) = faults(row)  # one corruption, one diagnostic
+    assert (found, of_level) == (key, level)
+    assert remedy in said
 
 
 def test_sound_values() -> None:
     row = good_rows()[3]
     for truth in ("$1,000$", "1{,}234", "-4", "7 cm"):
         put(row, TRUTH_AT, truth)
-        assert not list(row_diagnostics(row))
+        assert not faults(row)
     put(row, ("data_source",), "aime24")
     put(row, TRUTH_AT, "1000")
-    assert [diagnostic.key for diagnostic in row_diagnostics(row)] == [TRUTH]  # AIME's are 0 to 999
+    assert [key for key, *_ in faults(row)] == [TRUTH]  # AIME's are 0 to 999
 
 
 @pytest.mark.parametrize(
@@ -161,10 +151,6 @@ def two_answers() -> Rows:
     return [*good_rows(), make_row(Problem("math-dapo", "What is the 2th prime of train?", "77", "train"))]
 
 
-def two_splits() -> Rows:
-    return [*good_rows(), *good_rows("test")]
-
-
 def uneven_repeats() -> Rows:
     rows = good_rows("test", repeat=4)
     del rows[9]
@@ -175,7 +161,6 @@ def uneven_repeats() -> Rows:
     ("rows", "expected"),
     [
         (two_answers, f"error: row 6, {TRUTH}: '77', but row 2 "),
-        (two_splits, "error: all rows, extra_info.split: "),
         (uneven_repeats, "error: row 8, prompt: "),
     ],
 )
@@ -219,8 +204,6 @@ def test_released_files_are_read_with_warnings(tmp_path: Path, capsys: pytest.Ca
     code, out = check(capsys, path)
     assert code == 0, out
     assert "72 rows, 24 problems, each 3 times; data_source math_dapo (72); split unknown" in out
-    assert "warning: row 0, extra_info.index='0-0'" in out
-    assert "and 67 more of this kind" in out
 
 
 def save_tokenizer(folder: Path, chat_template: str | None) -> Path:
@@ -240,12 +223,12 @@ def test_long_prompts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     rows = [*good_rows(), make_row(Problem("math-dapo", "word " * 100, "5", "train"))]
     path = write_rows(tmp_path / "x.parquet", rows, SCHEMA)
     words = len(format_prompt("word " * 100).split()) + 3  # <user>, <end>, <go>
-    limit = ["--tokenizer", str(tokenizer), "--max-prompt-length"]
+    limit = ["--model", str(tokenizer), "--max-prompt-length"]
     got, out = check(capsys, path, *limit, str(words - 1))
     assert got == 1
     assert f"error: all rows, prompt: 1 of 7 are over {words - 1} tokens, up to {words} (first: row 6)" in out
     assert check(capsys, path, *limit, str(words))[0] == 0
-    assert main(["data", "check", str(path), "--max-prompt-length", "3"]) == 2
+    assert f"to {words} tokens, median" in out
 
 
 ANYTHING = st.recursive(
@@ -272,25 +255,6 @@ def test_any_value_in_any_place(path: tuple, value: Any) -> None:
     assert all(isinstance(line, str) for line in state.diagnostics.lines())
 
 
-def test_files_of_one_split_are_ones_that_verl_can_concatenate(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    """--keep level: text from a CSV, numbers from JSONL. A training and a test file may differ."""
-    (tmp_path / "a.csv").write_text("q,s,level\n" + "".join(f"What is {n}?,{n},{n}\n" for n in range(20)))
-    rows = [{"q": f"And what is {n}?", "s": str(n), "level": n} for n in range(20)]
-    (tmp_path / "b.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    options = ["--question", "q", "--answer", "s", "--keep", "level", "--data-source", "gsm8k", "--test-rows", "0"]
-    for name in ("a.csv", "b.jsonl"):
-        assert main(["data", "build", "--from", str(tmp_path / name), *options, "--out", str(tmp_path)]) == 0
-    first, second = (tmp_path / f"{name}_train.parquet" for name in "ab")
-    assert [check(capsys, file)[0] for file in (first, second)] == [0, 0]
-    code, out = check(capsys, first, second)
-    assert (code, "2 files, 1 errors" in out) == (1, True)
-    assert f"verl cannot concatenate {first}, {second}" in " ".join(out.split())
-    table = pq.read_table(second)
-    held_out = [{**row, "extra_info": {**row["extra_info"], "split": "test"}} for row in table.to_pylist()]
-    pq.write_table(pa.Table.from_pylist(held_out, schema=table.schema), second)
-    assert check(capsys, first, second)[0] == 0
-
-
 def test_a_file_is_one_that_datasets_can_load(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     """The remedy's command writes a file that passes."""
     table = pa.Table.from_pylist(good_rows(), schema=SCHEMA)
@@ -305,9 +269,6 @@ def test_a_file_is_one_that_datasets_can_load(tmp_path: Path, capsys: pytest.Cap
     subprocess.run([sys.executable, "-c", command], cwd=tmp_path, check=True)
     assert check(capsys, new)[0] == 0
     assert pq.read_table(new).equals(table)
-    pq.write_table(table.append_column("map", pa.nulls(len(table), pa.map_(pa.string(), pa.int64()))), path)
-    code, out = check(capsys, path)
-    assert (code, "map<string" in out) == (1, True)
 
 
 JUDGED = [  # truths of MATH, and the judge, level and numbers that the check says
@@ -327,7 +288,7 @@ def test_truths_that_the_judge_does_not_accept(truths: list[str], judge: str, le
     assert [(level in line, said in line, repr(f"Answer: {truths[0]}") in line) for line in lines] == (
         [(True, True, True)] if level else []
     )
-    assert code == ("<think>" in truths[0] or level == "error")
+    assert code == (level == "error")
     assert (f"judge=verified accepts {said[:1]} of these" in out) == (judge == "release")
     assert ("no judge accepts" in out) == ("<think>" in truths[0])
 
