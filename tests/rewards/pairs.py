@@ -35,3 +35,18 @@ def read_pairs() -> list[Pair]:
 def judge(response: str, truth: str | float, data_source: str = "math-500", **settings) -> Score:
     """Score one response with `verified`."""
     return compute_score(data_source, response, truth, judge="verified", **settings)
+
+
+def main() -> None:
+    """Print the counts of docs/judges.md: pairs accepted, by label and judge."""
+    pairs = read_pairs()
+    for label in (True, False):
+        chosen = [pair for pair in pairs if pair.verdict == label]
+        for name in ("release", "verified"):
+            scores = (compute_score("math-500", f"Answer: {pair.answer}", pair.truth, judge=name) for pair in chosen)
+            print(f"{len(chosen)} {'right' if label else 'wrong'} pairs, accepted by {name}:", end=" ")
+            print(sum(score["acc"] > 0 for score in scores))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,10 +1,4 @@
-r"""The verifier `verified`: compares what answers mean, not how they are written. One function: `judge_response`.
-
-extract.py finds the answer, normalize.py gives it one spelling, structure.py reads its outer form (list, tuple, set,
-equation, inequality, matrix), values.py and units.py read what stands in it, formula.py and evaluate.py give the tree
-and value of a number or a formula, and equality.py compares two answers. No text of a model is run, and the work is
-bounded by the sizes that are read.
-"""
+r"""The verifier `verified`: compares what answers mean, not how they are written (README.md). One function."""
 
 import re
 
@@ -12,8 +6,7 @@ from rpg.rewards.extract import MAX_ANSWER_CHARS, extract_answer
 from rpg.rewards.number import DECIMAL, INTEGER, decimal
 from rpg.rewards.verified.formula import as_number
 from rpg.rewards.verified.normalize import bare_truth, normalize
-from rpg.rewards.verified.structure import read
-from rpg.rewards.verified.values import compact, numbers_match, quantity
+from rpg.rewards.verified.values import compact, quantity, same_number
 
 MIXED = re.compile(
     rf"^([+-]?{INTEGER}) (?:and|\\text\{{and\}}) ((?:\\frac\{{[0-9]+\}}\{{[0-9]+\}}|[0-9]+/[0-9]+)(?![0-9/]))"
@@ -49,11 +42,10 @@ def _is_same(answer: str, truth: str, integers_only: bool) -> bool:
     if integers_only:
         value = quantity(answer.rsplit("=", 1)[-1].strip()).value.strip()
         return DECIMAL.fullmatch(value) is not None and decimal(value) == as_number(truth)
-    number, truth_number = as_number(answer), as_number(truth)
-    if number is not None and truth_number is not None:  # the fast path for most answers of the integer sets
-        return numbers_match(number, truth_number, ("." in answer) != ("." in truth))
+    if as_number(answer) is not None and as_number(truth) is not None:  # most answers of the integer sets
+        return same_number(answer, truth)
     if compact(answer) == compact(truth):
         return True
-    from rpg.rewards.verified.equality import same  # imports mpmath, which integer sets do not need
+    from rpg.rewards.verified.equality import same_answer  # imports mpmath, which integer sets do not need
 
-    return same(read(answer), read(truth))
+    return same_answer(answer, truth)

@@ -12,7 +12,7 @@ from rpg.rewards.number import DECIMAL
 from rpg.rewards.verified.evaluate import (
     UNDEFINED,
     Number,
-    are_close,
+    are_equal,
     constant_ratio,
     context,
     is_real,
@@ -39,16 +39,51 @@ from rpg.rewards.verified.values import same_value
 
 MAX_ITEMS = 40  # length of a list, to bound the matching
 End = Fraction | float  # an end of a region; floats are infinities
-SIGNS: dict[str, Callable[[End, End], bool]] = {
-    "<": operator.lt,
-    ">": operator.gt,
-    "\\le": operator.le,
-    "\\ge": operator.ge,
-    "=": operator.eq,
-    "\\ne": operator.ne,
-}
+COMPARISONS = operator.lt, operator.gt, operator.le, operator.ge, operator.eq, operator.ne
+SIGNS: dict[str, Callable[[End, End], bool]] = dict(
+    zip(("<", ">", "\\le", "\\ge", "=", "\\ne"), COMPARISONS, strict=True)
+)
 FLIPPED = {">": "<", "\\ge": "\\le"}
+NAMES = re.compile(r"\\text\s*\{[^{}]*\}|\\[A-Za-z]+|[A-Za-z]")
+FUNCTION = re.compile(r"([A-Za-z])\s*\(\s*([A-Za-z])\s*\)\s*=")
+PARAMETERS = frozenset("klmn")  # of families
+ANY_INTEGER = re.compile(  # after \frac{\pi}{4} + k\pi
+    r"(?<=\S)[\s,;]*\(?\s*(?:\\text\s*\{)?\s*(?:(?:where|for|with|and)\s*(?:any|all|some)?\s*)?(?:integers?\s*)?"
+    r"\}?\s*[a-z]\s*(?:\\in\s*(?:\\(?:mathbb|text)\s*\{Z\}|Z)|(?:\\text\s*\{)?\s*(?:is|be) any? integer\s*\}?)\s*\)?$"
+)
+FOR_ALL = re.compile(r"(?<=\S)[\s,;(]*(?:\\text\s*\{\s*)?(?:\\forall|for (?:all|any|every|each)(?![a-z])).*$")
+LIMITED = re.compile(rf"\\(?:ne|setminus)(?![a-z])|{DOUBT.pattern}", re.IGNORECASE)
+CHOICES = re.compile("A?B?C?D?E?F?")  # several letters of a question
 ROUGHLY = Fraction(1, 100)  # of the rounded value after \\approx
+
+
+def same_answer(answer: str, truth: str) -> bool:
+    """Return whether two normalized texts mean the same, up to the names of bound variables."""
+    answer, truth = _without_domain(answer, truth), _without_domain(truth, answer)
+    renamed = _renamed(answer, truth)
+    return same(read(answer), read(truth)) or (renamed != answer and same(read(renamed), read(truth)))
+
+
+def _without_domain(text: str, other: str) -> str:
+    """Remove "k is an integer", and "for all x" that only one of the texts says."""
+    text = ANY_INTEGER.sub("", text)
+    remark = FOR_ALL.search(text)
+    return text[: remark.start()] if remark and not FOR_ALL.search(other) and not LIMITED.search(remark[0]) else text
+
+
+def _renamed(answer: str, truth: str) -> str:
+    """Name the argument of a function, or the parameter of a family such as k\\pi, as in the truth."""
+    letters, truth_letters = ({*filter(str.isalpha, NAMES.findall(text))} for text in (answer, truth))
+    functions = FUNCTION.match(answer), FUNCTION.match(truth)
+    if functions[0] and functions[1] and functions[0][1] == functions[1][1]:
+        old, new = ({function[2]} for function in functions if function)
+    elif "\\pi" in answer and "\\pi" in truth:
+        old, new = (letters - truth_letters) & PARAMETERS, (truth_letters - letters) & PARAMETERS
+    else:
+        return answer
+    if len(old) != 1 or len(new) != 1 or new & letters:
+        return answer
+    return NAMES.sub(lambda name: min(new) if name[0] in old else name[0], answer)
 
 
 def same(answer: Structure, truth: Structure) -> bool:
@@ -62,6 +97,10 @@ def same(answer: Structure, truth: Structure) -> bool:
             pass  # ends with variables are compared as text
     if isinstance(answer, Relation) or isinstance(truth, Relation):
         return same_relation(answer, truth)
+    if isinstance(answer, Items) != isinstance(truth, Items):  # ACD for A, C, D
+        answer, truth = (
+            read(", ".join(x)) if isinstance(x, str) and CHOICES.fullmatch(x) else x for x in (answer, truth)
+        )
     if isinstance(answer, Items) and isinstance(truth, Items):
         return same_items(answer, truth)
     return isinstance(answer, str) and isinstance(truth, str) and same_value(answer, truth)
@@ -77,7 +116,8 @@ def same_items(answer: Items, truth: Items) -> bool:
     for named, bare in ((answer, truth), (truth, answer)):
         if bare.kind == "()" and named.kind == ",":
             return _same_coordinates(named, bare)
-    if _has_several_names(truth) and all(isinstance(item, str) for item in answer.items):
+    names = {item.sides[0].partition("_")[0] if is_assignment(item) else "" for item in truth.items}
+    if len(names - {""}) > 1 and "" not in names and all(isinstance(item, str) for item in answer.items):
         return all(map(same, answer.items, truth.items))  # 1, 2 for x = 1, y = 2
     if {answer.kind, truth.kind} - {",", "{"}:
         return False
@@ -88,12 +128,6 @@ def same_items(answer: Items, truth: Items) -> bool:
             return False
         left.remove(match)
     return True
-
-
-def _has_several_names(named: Items) -> bool:
-    """Return whether every item is an assignment, with names that differ in more than the index."""
-    names = {item.sides[0].partition("_")[0] for item in named.items if is_assignment(item)}
-    return len(names) > 1 and all(map(is_assignment, named.items))
 
 
 def _same_coordinates(named: Items, point: Items) -> bool:
@@ -110,21 +144,31 @@ def same_relation(answer: Structure, truth: Structure) -> bool:
     if not isinstance(truth, Relation):
         return isinstance(answer, Relation) and any(same(read(text), truth) for text in stated_values(answer))
     if not isinstance(answer, Relation):
-        return names_value(truth.sides[0]) and any(same(answer, read(text)) for text in stated_values(truth))
+        if (names_value(truth.sides[0]) or _are_constant(truth)) and any(
+            same(answer, read(text)) for text in stated_values(truth)
+        ):
+            return True
+        return isinstance(answer, str) and _is_solution(answer, truth)
     if answer.signs == truth.signs and len(answer.sides) == len(truth.sides):
         *left, last = answer.sides
         *others, truth_last = truth.sides
         if all(map(same_value, left, others)) and same(read(last), read(truth_last)):
             return True
-    states_it = names_value(truth.sides[0]) and states_value(answer, truth.sides[0])
-    if states_it and any(same(read(a), read(b)) for a in stated_values(answer) for b in stated_values(truth)):
+    states_it = same_value(answer.sides[0], truth.sides[0]) or _are_constant(answer)  # x = 3 + 4 = 7, or 3 + 4 = 7
+    if (
+        names_value(truth.sides[0])
+        and states_it
+        and any(same(read(a), read(b)) for a in stated_values(answer) for b in stated_values(truth))
+    ):
         return True
     return same_up_to_factor(answer, truth)
 
 
-def states_value(answer: Relation, name: str) -> bool:
-    """Return whether an equation states the value of this name: x = 3 + 4 = 7, or 3 + 4 = 7 without a name."""
-    return same_value(answer.sides[0], name) or all(_constant(side) is not None for side in answer.sides)
+def _is_solution(formula: str, truth: Relation) -> bool:
+    """Return whether y = formula is the equation: 2x + 1 for y - 2x = 1."""
+    tree = read_formula(formula)
+    names = variables(tree) if tree else frozenset()
+    return bool(names) and "y" not in names and same_up_to_factor(Relation(("y", formula), ("=",)), truth)
 
 
 def stated_values(relation: Relation) -> list[str]:
@@ -137,18 +181,10 @@ def stated_values(relation: Relation) -> list[str]:
         return []
     if len(sides) == 2 and is_name(sides[1]) and not is_name(sides[0]):
         sides.reverse()  # 3 = x
-    if (sides[1:] == ["0"] and _is_polynomial(sides[0])) or not all(_is_plain(side) for side in sides[:-1]):
+    tree = read_formula(sides[0])
+    if sides[1:] == ["0"] and tree and tree.op == "add" and len(variables(tree)) == 1:
         return []
-    for sign, (left, right) in zip(signs, itertools.pairwise(sides), strict=True):
-        if sign == "=" and not names_value(left) and _differ(left, right):
-            return []
-    numbers = [_constant(side) for side in sides]
-    try:
-        for sign, (left, right) in zip(signs, itertools.pairwise(numbers), strict=True):
-            leeway = ROUGHLY if sign == "\\approx" else Fraction(0)
-            if left is not None and right is not None and not are_close(left, right, leeway):
-                return []
-    except Unreadable:  # too large to compare
+    if not all(map(_is_plain, sides[:-1])) or any(map(_contradict, signs, sides, sides[1:])):
         return []
     # of 336 \approx 337 only the last is stated: two numbers would be two answers
     is_exact_too = signs[-1] == "\\approx" and not is_name(sides[-2]) and not DECIMAL.fullmatch(sides[-2])
@@ -161,35 +197,26 @@ def _is_plain(text: str) -> bool:
         return False
     if MEASURE.fullmatch(text):
         return True
-    try:
-        return bool(read_formula(text))
-    except Unreadable:
-        return not re.search("[0-9]", text)
+    return read_formula(text) is not None or not re.search("[0-9]", text)
 
 
-def _is_polynomial(text: str) -> bool:
-    """Return whether this is a sum with one variable."""
-    try:
-        tree = read_formula(text)
-    except Unreadable:
+def _contradict(sign: str, left: str, right: str) -> bool:
+    """Return whether two sides of an equation differ as numbers, or as formulas of the same variables."""
+    a, b = read_formula(left), read_formula(right)
+    if not a or not b or names_value(left) or variables(a) != variables(b) or (variables(a) and sign != "="):
         return False
-    return tree.op == "add" and len(variables(tree)) == 1
+    return not are_equal(a, b, Fraction(0) if sign == "=" else ROUGHLY)
 
 
-def _differ(left: str, right: str) -> bool:
-    """Return whether two formulas of the same variables have different values."""
-    try:
-        names = [variables(read_formula(text)) for text in (left, right)]
-    except Unreadable:
-        return False
-    return bool(names[0]) and names[0] == names[1] and not same_value(left, right)
+def _are_constant(relation: Relation) -> bool:
+    return all(_constant(side) is not None for side in relation.sides)
 
 
 def _constant(text: str) -> Number | None:
     """Return the value of a formula without variables, else None."""
+    node = read_formula(text)
     try:
-        node = read_formula(text)
-        return None if variables(node) else value(node, {})
+        return None if node is None or variables(node) else value(node, {})
     except (Unreadable, *UNDEFINED):
         return None
 
@@ -198,25 +225,22 @@ def same_up_to_factor(answer: Relation, truth: Relation) -> bool:
     """Whether one's sides differ by a multiple of what the other's do: 2x + 4y = 6 is x + 2y = 3."""
     if len(answer.sides) != 2 or len(truth.sides) != 2:
         return False
-    try:
-        (sign, difference), (truth_sign, truth_difference) = _difference(answer), _difference(truth)
-        if sign != truth_sign or sign not in ("=", "<", "\\le", "\\ne"):
-            return False
-        ratio = constant_ratio(difference, truth_difference)
-    except Unreadable:
+    (sign, difference), (truth_sign, truth_difference) = _difference(answer), _difference(truth)
+    if not difference or not truth_difference or sign != truth_sign or sign not in ("=", "<", "\\le", "\\ne"):
         return False
+    ratio = constant_ratio(difference, truth_difference)
     if ratio is None or sign in ("=", "\\ne"):
         return ratio is not None
     return is_real(ratio) and ratio.real > 0
 
 
-def _difference(relation: Relation) -> tuple[str, Node]:
-    """Return the sign, < for > and \\le for \\ge, and the difference of the sides in that order."""
+def _difference(relation: Relation) -> tuple[str, Node | None]:
+    """Return the sign, < for > and \\le for \\ge, and the difference of the sides in that order; None if unreadable."""
     sign, sides = relation.signs[0], relation.sides
     if sign in FLIPPED:
         sign, sides = FLIPPED[sign], sides[::-1]
     left, right = map(read_formula, sides)
-    return sign, Node("add", (left, Node("neg", (right,))))
+    return sign, Node("add", (left, Node("neg", (right,)))) if left and right else None
 
 
 class Region(NamedTuple):
@@ -228,19 +252,13 @@ class Region(NamedTuple):
 
 
 def same_region(answer: Region, truth: Region) -> bool:
-    """Return whether two regions have the same numbers, and the same variable if both name one.
-
-    Compares at every end of either, between neighbours, and beyond the outermost.
-    """
+    """Return whether two regions agree at every end, between neighbours and beyond, and in the variable if named."""
     points = _points(answer.ends + truth.ends)
     return len(answer.names | truth.names) <= 1 and all(answer.holds(point) == truth.holds(point) for point in points)
 
 
 def region(item: Structure) -> Region:
-    """Return the region of a structure.
-
-    Raises Unreadable if it is not a region, or an end is not real; UNDEFINED if an end has no value.
-    """
+    """Return the region of a structure. Raises Unreadable if it has none; UNDEFINED if an end has no value."""
     if isinstance(item, Relation):
         return _of_relation(item)
     if not isinstance(item, Items):

@@ -1,8 +1,6 @@
-"""Evaluates formulas, and compares two formulas by their values at fixed points.
+"""Evaluates formulas: exactly where rational, else to 220 digits; equal at several points is equal.
 
-Values are exact where they are rational, else known to 220 digits. Two formulas that agree at several points of no
-special kind are the same function; that needs no rules of simplification and misses no identity. Exact numbers are
-capped at MAX_BITS and all others at 2^MAX_EXPONENT, so that no formula of an answer's length takes long.
+Exact numbers are capped at MAX_BITS and all others at 2^MAX_EXPONENT, so that no formula of an answer takes long.
 """
 
 import functools
@@ -24,7 +22,6 @@ MAX_BITS = 20_000  # limit of exact numbers: 2^{2023} and 100! are answers
 MAX_EXPONENT = 200  # power of two, for numbers to 220 digits: sums are then correct to 10^-150
 MAX_ARGUMENT = 10**6  # of a trigonometric function
 TOLERANCE = mpmath.mpf(10) ** -120
-LEEWAY = Fraction(1, 10**6)  # of a rounded decimal
 POINTS = 12  # points at which formulas are compared
 ENOUGH = 4  # points at which both have a value
 Number = Any  # Fraction, or a number of mpmath
@@ -42,10 +39,7 @@ def context() -> MPContext:
 
 
 def value(node: Node, point: dict[str, Fraction]) -> Number:
-    """Return the value of a formula with variables from `point`; exact if it is rational.
-
-    Raises UNDEFINED without a value, Unreadable if it is too large to distinguish numbers.
-    """
+    """Return the value of a formula at `point`. Raises UNDEFINED without one, Unreadable if it is too large."""
     if node.op == "num":
         return node.leaf
     if node.op == "var":
@@ -69,10 +63,7 @@ def is_real(number: Number) -> bool:
 
 
 def are_close(a: Number, b: Number, leeway: Fraction = Fraction(0)) -> bool:
-    """Return whether two values are the same number, up to the share `leeway` of the second.
-
-    Raises Unreadable if one is too large.
-    """
+    """Return whether two values agree, up to the share `leeway` of the second. Raises Unreadable if too large."""
     if isinstance(a, Fraction) and isinstance(b, Fraction):
         return abs(a - b) <= leeway * abs(b)
     a, b = inexact(a), inexact(b)
@@ -82,42 +73,33 @@ def are_close(a: Number, b: Number, leeway: Fraction = Fraction(0)) -> bool:
 
 
 def are_equal(a: Node, b: Node, leeway: Fraction = Fraction(0)) -> bool:
-    """Return whether two formulas have the same value at all points where both are real, else where both have one.
-
-    `leeway` is for numbers only. Raises Unreadable if a value is too large.
-    """
-    if not variables(a) and not variables(b):
-        try:
-            return are_close(value(a, {}), value(b, {}), leeway)
-        except UNDEFINED:
-            return False
-    real, complex_ = 0, []
-    for left, right in _values_at_points(a, b):
-        if not (is_real(left) and is_real(right)):
-            complex_.append(are_close(left, right))
-        elif not are_close(left, right):
-            return False
-        else:
-            real += 1
-    return real >= ENOUGH or (real + len(complex_) >= ENOUGH and all(complex_))
+    """Return whether two formulas agree wherever both are real, else wherever both have a value."""
+    is_number = not variables(a) and not variables(b)
+    verdicts: dict[bool, list[bool]] = {True: [], False: []}  # of the points where both are real, and of the others
+    try:
+        for left, right in _values_at_points(a, b):
+            verdicts[is_real(left) and is_real(right)].append(
+                are_close(left, right, leeway if is_number else Fraction(0))
+            )
+    except Unreadable:
+        return False
+    decisive = verdicts[True] if len(verdicts[True]) >= ENOUGH else verdicts[True] + verdicts[False]
+    return len(decisive) >= (1 if is_number else ENOUGH) and all(decisive)
 
 
 def constant_ratio(a: Node, b: Node) -> Number | None:
-    """Return c if a = c b everywhere with c != 0, else None: a = 0 and b = 0 are then equivalent.
-
-    Raises Unreadable where a value is too large.
-    """
+    """Return c if a = c b everywhere with c != 0, else None: a = 0 and b = 0 are then equivalent."""
     ratios: list[Number] = []
-    for left, right in _values_at_points(a, b):
-        zeros = [are_close(side, Fraction(0)) for side in (left, right)]
-        if any(zeros):
-            if not all(zeros):
+    try:
+        for left, right in _values_at_points(a, b):
+            zeros = [are_close(side, Fraction(0)) for side in (left, right)]
+            if zeros == [True, True]:
+                continue
+            ratios.append(Fraction(0) if any(zeros) else OPERATIONS["div"](left, right))
+            if any(zeros) or not are_close(ratios[-1], ratios[0]):
                 return None
-            continue
-        ratio = OPERATIONS["div"](left, right)
-        if ratios and not are_close(ratio, ratios[0]):
-            return None
-        ratios.append(ratio)
+    except Unreadable:
+        return None
     return ratios[0] if len(ratios) >= ENOUGH else None
 
 
@@ -173,18 +155,10 @@ def _function(name: str) -> Callable[[Number], Number]:
     return lambda x: getattr(context(), name)(inexact(x, MAX_ARGUMENT))
 
 
-def _exp(x: Number) -> Number:
-    return context().exp(inexact(x, MAX_EXPONENT))
-
-
 def _ln(x: Number) -> Number:
     if x == 0:
         raise ZeroDivisionError("log 0")
     return context().log(inexact(x))
-
-
-def _log(x: Number, base: Number = Fraction(10)) -> Number:
-    return OPERATIONS["div"](_ln(x), _ln(base))
 
 
 def _power(base: Number, exponent: Number) -> Number:
@@ -200,7 +174,8 @@ def _power(base: Number, exponent: Number) -> Number:
             return base ** int(exponent)
         if abs(exponent) <= MAX_EXPONENT:
             return _bounded(base) ** int(exponent)
-    return _exp(exponent if base == context().e else OPERATIONS["mul"](exponent, _ln(base)))
+    exponent = exponent if base == context().e else OPERATIONS["mul"](exponent, _ln(base))
+    return context().exp(inexact(exponent, MAX_EXPONENT))
 
 
 def _root(x: Number, degree: Number) -> Number:
@@ -218,20 +193,15 @@ def _root(x: Number, degree: Number) -> Number:
     return context().root(x, int(degree))
 
 
-def _factorial(x: Number) -> Number:
-    if isinstance(x, Fraction) and x.denominator == 1:
-        if x > 2000:
-            raise Unreadable("too large")
-        return Fraction(math.factorial(int(x)))  # ValueError below zero
-    return context().gamma(inexact(x, 100) + 1)
+def _counted(exact: Callable[..., int], name: str, largest: int) -> Callable[..., Number]:
+    def apply(*numbers: Number) -> Number:
+        if all(isinstance(number, Fraction) and number.denominator == 1 for number in numbers):
+            if numbers[0] > largest:
+                raise Unreadable("too large")
+            return Fraction(exact(*map(int, numbers)))  # ValueError below zero
+        return getattr(context(), name)(*(inexact(number, 100) for number in numbers))
 
-
-def _binomial(n: Number, k: Number) -> Number:
-    if isinstance(n, Fraction) and isinstance(k, Fraction) and n.denominator == k.denominator == 1:
-        if n > 4000:
-            raise Unreadable("too large")
-        return Fraction(math.comb(int(n), int(k)))  # ValueError below zero
-    return context().binomial(inexact(n, 100), inexact(k, 100))
+    return apply
 
 
 def _floor(x: Number) -> Number:
@@ -252,11 +222,9 @@ OPERATIONS: dict[str, Callable[..., Number]] = {
     "abs": abs,
     "floor": _floor,
     "ceil": lambda x: -_floor(-x),
-    "factorial": _factorial,
-    "binom": _binomial,
-    "exp": _exp,
+    "factorial": _counted(math.factorial, "factorial", 2000),
+    "binom": _counted(math.comb, "binomial", 4000),
     "ln": _ln,
-    "log": _log,
     **{name: _function(name) for name in TRIGONOMETRIC},
     **{"arc" + name: _function("a" + name) for name in INVERTIBLE},
 }

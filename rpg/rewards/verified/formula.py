@@ -1,9 +1,4 @@
-"""A strict parser of LaTeX numbers and formulas into trees.
-
-math-verify's parser is lenient: it reads 2(3) as 2 + 3, "3 4" for 7, 12_7 for 12, x' for x and I_0 for I, so
-it finds different answers equal. This parser accepts only text with one meaning and raises Unreadable for the
-rest: 1/2x, \\sin x/2, x2, a word.
-"""
+"""A strict parser of LaTeX formulas into trees: it does not read what has two meanings (1/2x, \\sin x/2, x2, 2 3)."""
 
 import re
 from fractions import Fraction
@@ -62,6 +57,7 @@ def number(value: int | Fraction) -> Node:
 
 
 BLOCKS = ("barred", "braced", "digit", "block")
+ONE = number(1)
 DEGREE = Node("div", (Node("pi"), number(180)))
 
 
@@ -70,37 +66,27 @@ def as_number(text: str) -> Fraction | None:
     if (plain := plain_number(text)) is not None:  # avoids the parser
         return plain
     try:
-        tree = _read(text.strip())
+        tree = read_formula(text.strip())
         return None if tree is None else _written(tree)
     except ZeroDivisionError:
         return None
 
 
-def read_formula(text: str) -> Node:
-    """Return the tree of a number or formula. Raises Unreadable for other text and ambiguous text."""
+@lru_cache(maxsize=8192)
+def read_formula(text: str) -> Node | None:
+    """Return the tree of a number or formula; None for other text and ambiguous text."""
     if DECIMAL.fullmatch(text):
         return number(decimal(text))
-    if (tree := _read(text)) is None:
-        raise Unreadable(text)
-    return tree
-
-
-@lru_cache(maxsize=8192)
-def _read(text: str) -> Node | None:
     if WORD.search(text) or DERIVATIVE.search(text):
         return None
     text = UPRIGHT.sub(lambda match: f" {match[1]} " if len(match[1]) == 1 else f"\\{match[1]} ", text).rstrip()
     for pattern, spelling in SHORTHANDS:
         if match := pattern.fullmatch(text):
             text = match.expand(spelling)
-    tokens, position = [], 0
-    while position < len(text):
-        match = TOKEN.match(text, position)
-        if not match:
-            return None
-        tokens.append(match["token"])
-        position = match.end()
-    reader = _Reader(tokens)
+    tokens = list(TOKEN.finditer(text))
+    if "".join(token[0] for token in tokens) != text:
+        return None
+    reader = _Reader([token["token"] for token in tokens])
     try:
         tree = reader.sum()
     except Unreadable:
@@ -330,7 +316,11 @@ class _Reader:
             if name in INVERTIBLE and exponent == Node("neg", (number(1),)):
                 name, exponent = "arc" + name, None
         argument = self.group() if self.next in BRACKETS else self.bare_argument()
-        value = Node(name, (argument,) if base is None else (argument, base))
+        value = (
+            Node("pow", (Node("e"), argument)) if name == "exp" else Node("ln" if name == "log" else name, (argument,))
+        )
+        if name == "log":
+            value = Node("div", (value, Node("ln", (base or number(10),))))
         return value if exponent is None else Node("pow", (value, exponent))
 
     def bare_argument(self) -> Node:

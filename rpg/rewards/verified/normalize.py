@@ -1,9 +1,8 @@
-"""Normalises answers: markup, LaTeX spacing, synonyms of commands, sentences.
+"""Normalises answers of a few hundred characters: markup, LaTeX spacing, synonyms of commands, sentences."""
 
-Everything here works on at most a few hundred characters (see extract.py), so that every pattern is fast.
-"""
-
+import html
 import re
+import unicodedata
 from functools import lru_cache
 from pathlib import Path
 
@@ -32,23 +31,33 @@ def spaced(text: str) -> str:
     return text + " " if text[-1].isalpha() else text
 
 
-SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "0123456789+-n")
-SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
-# characters with an ASCII equivalent: full-width digits and punctuation, dashes, quotes, brackets, spaces
+# dashes, quotes and brackets with an ASCII equivalent; Unicode itself knows that of full-width ones
 ASCII = str.maketrans(
-    "".join(chr(0xFF10 + digit) for digit in range(10))
-    + "\u2212\u2010\u2011\u2012\u2013\u2014\uff0d÷∕⁄⟨⟩′\u2019\u201c\u201d"
-    + "\uff0c\u3001\uff1b\uff1a\uff08\uff09\u3002\uff1d\u00a0\u202f\u2009",
-    "0123456789" + "-------///()''\"\"" + ",,;:().=   ",
+    "\u2212\u2010\u2011\u2012\u2013\u2014\u2015÷∕⁄⟨⟩′\u2019\u201c\u201d\u3001\u3002", "-------///()''\"\",."
 )
+RAISED, LOWERED = (
+    re.compile(
+        f"[{''.join(chr(n) for n in range(0xB2, 0x2100) if unicodedata.decomposition(chr(n)).startswith(kind))}]+"
+    )
+    for kind in ("<super>", "<sub>")
+)
+CIRCLED = re.compile(r"(?:[,\s]*[①-⑳])+")
+CIRCLED_LATEX = re.compile(r"\\textcircled\s*\{\s*([1-9]|1[0-9]|20)\s*\}")
+ENTITY = re.compile(r"&(?:[A-Za-z]+|#[0-9]{1,6});")
+TAG = re.compile(r"<(sup|sub|b|i|em|strong|span|p|div)(?: [^<>]*)?>([^<>]*)</\1>|<br ?/?>")
 TABLES = read_table("synonyms.txt")
+
+
+def one_of(section: str) -> str:
+    """Return the regular expression for any word of a section of synonyms.txt."""
+    return "|".join(TABLES[section])
+
+
 CHARACTERS = str.maketrans({word: spaced(right) for word, (_, right) in TABLES["characters"].items()} | {"\u200b": ""})
 SCALES = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 SCALE = re.compile(rf"(?<=[0-9])\s*(?:\\text\{{)?\s*({'|'.join(SCALES)})(?![a-z])\s*\}}?")
-FONTS = "mathbf|mathit|mathsf|mathcal|boldsymbol|bm|textbf|textit|emph|mathstrut|underline"
-UPRIGHT = "text|mathrm|textrm|textnormal|mbox|operatorname|textsf|rm"
-FONT = re.compile(rf"\\(?:{FONTS})\s*\{{([^{{}}]*)\}}")
-WRAPPED = re.compile(rf"\\(?:{UPRIGHT})\*?\s*\{{([^{{}}]*)\}}|\{{\\rm\s+([^{{}}]*)\}}")
+FONT = re.compile(rf"\\(?:{one_of('fonts')})\s*\{{([^{{}}]*)\}}")
+WRAPPED = re.compile(rf"\\(?:{one_of('upright')})\*?\s*\{{([^{{}}]*)\}}|\{{\\rm\s+([^{{}}]*)\}}")
 WHOLE_TEXT = re.compile(r"\\text\{([^{}]*)\}")
 WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2}")
 COMMAND = re.compile(r"\\([A-Za-z]+)")
@@ -65,13 +74,14 @@ MONEY = re.compile(r"^([-+]?)\$(?=[0-9.])")
 OVER = re.compile(r"\{([^{}]*)\\(over|choose)(?![a-z])([^{}]*)\}")
 UNBRACED = re.compile(r"\\(sqrt(?:\[[0-9]+\])?|mathbb|pmod)\s*([A-Z]|[0-9]+(?:\.[0-9]+)?)")  # √13 is not √1 3
 PLAIN_ROOT = re.compile(r"(?<![\\A-Za-z])sqrt(?=\s*[({])")
-PLAIN_WORDS = "pi|theta|alpha|beta|sin|cos|tan|cot|sec|csc|arcsin|arccos|arctan|ln|log|exp|infinity|inf"
-PLAIN_COMMAND = re.compile(rf"(?<![\\A-Za-z{{])({PLAIN_WORDS})(?![A-Za-z])")
+PLAIN_COMMAND = re.compile(rf"(?<![\\A-Za-z{{])({one_of('plain commands')})(?![A-Za-z])")
 SIGNED_INFINITY = re.compile(r"(^|[(\[,{=<>]\s*|\\[lg]e\s*|\\to\s*)\+\s*(?=\\infty)")
+
+ORDINAL = re.compile(r"^([0-9]+)(?:\^\s*)?(?:\{?\s*\\text)?\s*\{?(?:st|nd|rd|th)(?![A-Za-z])\}*")  # 15th day
 
 # "The value of n is 12", "12 is the answer"; a remark about the answer must not revoke it
 LEAD = re.compile(
-    r"(?![0-9])(?:[A-Za-z',\\{}$_^0-9() -]*\s)?(?:is|are|equals|be|[Ii]t's)"
+    r"(?![0-9])(?:[A-Za-z',\\{}$_^0-9()+|/ -]*\s)?(?:is|are|equals|be|[Ii]t's)"
     r"(?:\s+(?:equal to|given by|exactly|just|simply))?\s*:?\s+(?=\S)"
 )
 LEAD_WORDS = re.compile(
@@ -81,33 +91,27 @@ LEAD_WORDS = re.compile(
 TRAIL = re.compile(
     r"\s+(?:is|are)\s+(?:the|our)(?:\s+(?:final|correct|required|desired))?\s+(?:answers?|values?|solutions?|results?)$"
 )
-DOUBT = re.compile(
-    r"\b(?:no|not|\w+n't|never|neither|nor|either|cannot|unless|if|except|than|least|most|about|around|maybe|"
-    r"perhaps|possibly|probably|might|may|could|wrong|incorrect|false|or|and|but|between|approximately|roughly|"
-    r"nearly|almost|other|what|which|whether|unknown|guess|impossible|minus|plus|without|half|twice|suppose|assume|"
-    r"claims?)\b",
-    re.IGNORECASE,
-)
+DOUBT = re.compile(rf"\b(?:{one_of('doubt')})\b", re.IGNORECASE)
 
 
 @lru_cache(maxsize=4096)  # a group shares its truth and many answers
 def normalize(text: str) -> str:
     """Return `text` without markup, delimiters, LaTeX spacing, lead-in and end punctuation."""
-    text = raise_indices(text).translate(ASCII).translate(CHARACTERS)
+    text = _from_unicode(_from_html(text))
     if text.replace("\\$", "").count("$") % 2:  # unpaired delimiters
         text = MONEY.sub(r"\1\\$", text)
     text = THIN_SPACE.sub(" ", NO_SPACE.sub("", unwrap(text)))
     text = text.replace("\\not=", "\\ne ").replace("<=", "\\le ").replace(">=", "\\ge ").replace("!=", "\\ne ")
-    text = COMMAND.sub(_synonym, text)
+    text = COMMAND.sub(lambda command: SYNONYMS.get(command[1], command[0]), text)
     text = WRAPPED.sub(_as_text, text)
     text = strip_ends(strip_sentence(strip_ends(text)))
     text = OVER.sub(lambda match: f"\\{'frac' if match[2] == 'over' else 'binom'}{{{match[1]}}}{{{match[3]}}}", text)
     text = UNBRACED.sub(r"\\\1{\2}", PLAIN_ROOT.sub(r"\\sqrt", text))
     text = re.sub(r"\.{3,}", r"\\ldots ", text)
-    text = PLAIN_COMMAND.sub(_as_command, text)
+    text = PLAIN_COMMAND.sub(lambda word: "\\infty " if word[1].startswith("inf") else f"\\{word[1]} ", text)
     text = SCALE.sub(lambda match: f" \\cdot 10^{{{SCALES[match[1]]}}} ", text)
     text = SIGNED_INFINITY.sub(r"\1", text)
-    return " ".join(text.split())
+    return ORDINAL.sub(r"\1", " ".join(text.split()))
 
 
 def bare_truth(text: str) -> str:
@@ -126,23 +130,30 @@ def bare_truth(text: str) -> str:
     return text
 
 
-def raise_indices(text: str) -> str:
-    """Write unicode exponents and indices as LaTeX: 10² becomes 10^{2}, x₁ becomes x_{1}."""
-    text = re.sub(r"[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ]+", lambda run: "^{" + run.group().translate(SUPERSCRIPTS) + "}", text)
-    return re.sub(r"[₀₁₂₃₄₅₆₇₈₉]+", lambda run: "_{" + run.group().translate(SUBSCRIPTS) + "}", text)
+def _from_html(text: str) -> str:
+    """Write x<sup>2</sup> as x^{2}, &le; as its character, and drop tags of fonts and paragraphs."""
+    text = ENTITY.sub(lambda entity: html.unescape(entity.group()), text)
+    signs = {"sup": "^{%s}", "sub": "_{%s}", None: " "}
+    return TAG.sub(lambda tag: signs.get(tag[1], "%s").replace("%s", tag[2] or ""), text)
+
+
+def _from_unicode(text: str) -> str:
+    """Write characters as LaTeX or ASCII: 10² as 10^{2}, x₁ as x_{1}, ①③ as the list 1, 3."""
+    text = CIRCLED_LATEX.sub(lambda number: chr(0x245F + int(number[1])), text)
+    if text.isascii():
+        return text
+    text = CIRCLED.sub(lambda run: ", ".join(str(ord(c) - 0x245F) for c in run.group() if c > "\x7f"), text)
+    text = text.translate(CHARACTERS)
+    text = LOWERED.sub(r"_{\g<0>}", RAISED.sub(r"^{\g<0>}", text))
+    return unicodedata.normalize("NFKC", text).translate(CHARACTERS).translate(ASCII)
 
 
 def unwrap(text: str) -> str:
-    """Remove the delimiters of mathematics, boxes and fonts, and keep their content.
-
-    Keeps the text around mathematics: "$33$ is not the value" is not 33.
-    """
+    """Remove delimiters of mathematics, boxes and fonts, but no text: "$33$ is not the value" is not 33."""
     text = text.replace("\\$", "\0")
     text = text.replace("$", "" if text.count("$") % 2 == 0 else "$")
-    for delimiter in ("\\(", "\\)"):
-        text = text.replace(delimiter, "")
     text = re.sub(r"\\(?:begin|end)\{(?:equation|displaymath|math)\*?\}|\\(?:text)?color\s*\{[^{}]*\}", "", text)
-    text = re.sub(r"(?<!\\)\\[\[\]]", "", text).replace("`", "")
+    text = re.sub(r"\\[()]|(?<!\\)\\[\[\]]", "", text).replace("`", "")
     text = EMPHASIS.sub(r"\1", text)
     while (box := BOX.search(text)) and (read := content_of(text, box)) is not None:
         content, end = read
@@ -163,17 +174,12 @@ def strip_ends(text: str) -> str:
             text = text.rstrip(".,;:")
         if text.startswith("'") and text.endswith("'"):
             text = text[1:-1]
-        wrapped = WHOLE_TEXT.fullmatch(text)
-        if wrapped:
-            text = wrapped.group(1)
+        text = WHOLE_TEXT.sub(r"\1", text) if WHOLE_TEXT.fullmatch(text) else text
     return text
 
 
 def strip_sentence(text: str) -> str:
-    """Return the answer in a plain sentence, else the text unchanged.
-
-    "The value is 12" gives 12; a sentence with a word of doubt or denial stays unchanged.
-    """
+    """Return the 12 of "The value is 12", without doubt or denial, else the text unchanged."""
     plain = " ".join(WHOLE_TEXT.sub(r" \1 ", text).split())
     leads = (LEAD, LEAD_WORDS)
     if match := TRAIL.search(plain):
@@ -186,14 +192,6 @@ def strip_sentence(text: str) -> str:
     return text
 
 
-def _synonym(match: re.Match[str]) -> str:
-    return SYNONYMS.get(match[1], match.group())
-
-
 def _as_text(match: re.Match[str]) -> str:
     content = " ".join((match[1] or match[2] or "").split())
     return f"\\text{{{content}}}" if any(map(str.isalnum, content)) or "\\" in content else f" {content} "
-
-
-def _as_command(match: re.Match[str]) -> str:
-    return "\\infty " if match[1].startswith("inf") else f"\\{match[1]} "

@@ -1,10 +1,8 @@
-"""Parses the outer form of an answer: value, list, tuple, set, equation, inequality, union, matrix.
+"""Parses the outer form of an answer: value, list, tuple, set, equation, region, matrix. Values stay text."""
 
-Reads only brackets, separators and relation signs; values stay text.
-"""
-
+import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple, TypeGuard
 
@@ -38,9 +36,11 @@ ROW_END = re.compile(r"\\\\(?:\[[^\]]*\])?")
 MATRIX = re.compile(r"(.*?)\\begin\{([pbB]?(?:small)?matrix|array)\}(?:\{[lcr| ]*\})?((?:(?!\\begin).)*)\\end\{\2\}")
 BRACKETED_MATRIX = re.compile(r"[(\[]\s*(\\begin\{(matrix|array|smallmatrix)\}.*\\end\{\2\})\s*[)\]]")
 EITHER_SIGN = re.compile(r"\\(?:pm|mp)(?![A-Za-z])")
+OPPOSITE, MAX_SIGNS = {"+": "-", "-": "+"}, 3
+LONE_PLUS = re.compile(r"(^|[(,={])\s*\+\s*")  # of +2 in (+2, 3)
+LABEL = re.compile(r"(?:\\text\s*\{\s*)?([A-Za-z][A-Za-z ]{2,}?)\s*(?:\}\s*:|:\s*\}|:)\s*(?=[^\s:])")  # Ann: 3
 RULE = re.compile(r"[|:]")
 MEMBER = re.compile(r"\\in(?![a-z])")
-ANY_INTEGER = re.compile(r"[a-z] ?\\in ?\\mathbb\{Z\}")  # after \frac{\pi}{4} + k\pi
 NOTHING = re.compile(
     r"none|no (?:(?:real|integer|such|possible) )?(?:solutions?|roots?|values?|numbers?|integers?)(?: exists?)?|"
     r"(?:the )?empty set|\\emptyset|\\\{ *\\\}|\{\}"
@@ -131,12 +131,8 @@ def enclosed(text: str) -> tuple[str, str, str] | None:
         if opening == "{" and text.endswith("\\}"):
             continue
         inside = text[len(opening) : len(text) - len(closing)]
-        depth = 0
-        for character in inside:
-            depth += (character in OPENING) - (character in CLOSING)
-            if depth < 0:
-                return None
-        return (opening, inside.strip(), closing) if depth == 0 else None
+        depths = [0, *itertools.accumulate((character in OPENING) - (character in CLOSING) for character in inside)]
+        return (opening, inside.strip(), closing) if min(depths) == depths[-1] == 0 else None
     return None
 
 
@@ -152,15 +148,30 @@ def read(text: str) -> Structure:
     parts, separators = split(text, SEPARATOR if LIST_COMMA.search(text) else NO_THOUSANDS)
     if separators:
         parts = [part for part in parts if part]
-        values = [part for part in parts if not ANY_INTEGER.fullmatch(part)]
-        if 0 < len(values) < len(parts) and not any(map(is_region, map(read, values))):
-            parts = values
         return _read_list(parts, separators) if parts else text
-    if len(EITHER_SIGN.findall(text)) == 1:
-        signs = (" ".join(EITHER_SIGN.sub(sign, text).split()) for sign in "+-")
-        return Items(",", tuple(read(sign.removeprefix("+").strip()) for sign in signs))
+    if 0 < len(either := EITHER_SIGN.findall(text)) <= MAX_SIGNS:
+        return _flat(map(read, _signed(text, either)))
+    if label := LABEL.match(text):
+        return _assign(label[1], text[label.end() :])
     sides, signs = split(text, RELATION)
     return _read_relation(sides, signs) if signs else _read_term(text)
+
+
+def _signed(text: str, either: list[str]) -> list[str]:
+    """Return the texts for each choice of the signs: \\mp goes with \\pm, and two \\pm are independent."""
+    parts = EITHER_SIGN.split(text)
+    if "\\mp" in either:
+        choices = [[sign if mark == either[0] else OPPOSITE[sign] for mark in either] for sign in "+-"]
+    else:
+        choices = list(itertools.product("+-", repeat=len(either)))
+    texts = ["".join(itertools.chain(*zip(parts, [*signs, ""], strict=True))) for signs in choices]
+    return [LONE_PLUS.sub(r"\1", " ".join(text.split())) for text in texts]
+
+
+def _flat(items: Iterable[Structure]) -> Items:
+    """Return a list of all parts, those of lists and points too."""
+    lists = (item.items if isinstance(item, Items) and item.kind in (",", "point") else (item,) for item in items)
+    return Items(",", tuple(itertools.chain.from_iterable(lists)))
 
 
 def _read_list(parts: list[str], separators: list[str]) -> Structure:
@@ -175,41 +186,32 @@ def _read_list(parts: list[str], separators: list[str]) -> Structure:
         return Items("or" if "or" in joined else "and" if "and" in joined else "either", tuple(items))
     first = items[0]
     if is_assignment(first) and all(isinstance(item, str) for item in items[1:]):  # "x = 1, 2"
-        items = [Relation((first.sides[0], part), ("=",)) for part in (first.sides[1], *parts[1:])]
+        items = [_assign(first.sides[0], part) for part in (first.sides[1], *parts[1:])]
     if points := _points(items):
         return Items(",", points)
-    flat = []
-    for item in items:
-        flat.extend(item.items if isinstance(item, Items) and item.kind in (",", "point") else (item,))
-    return Items(",", tuple(flat))
+    return _flat(items)
 
 
 def _points(items: Sequence[Structure]) -> tuple[Items, ...]:
     """Return the points that a list names: (x, y) = (1, 2), (3, 4) or x = 1, y = 2, x = 3, y = 4; else ()."""
-    first = items[0]
-    if isinstance(first, Items) and first.kind == "point":
-        names = [relation.sides[0] for relation in first.items]
-        others = [item for item in items if isinstance(item, Items) and len(item.items) == len(names)]
-        values = [[x.sides[1] if isinstance(x, Relation) else x for x in item.items] for item in others]
-        if len(others) < len(items) or any(item.kind not in ("point", "()") for item in others):
+    points = [item for item in items if isinstance(item, Items) and item.kind in ("point", "()")]
+    relations = [item for item in items if is_assignment(item)]
+    rows: list[list[Relation]] = []
+    if len(points) == len(items) and points[0].kind == "point":
+        names = [relation.sides[0] for relation in points[0].items]
+        if all(len(point.items) == len(names) for point in points):
+            rows = [list(map(_assign, names, point.items)) for point in points]
+    elif len(relations) == len(items):
+        count = len({relation.sides[0] for relation in relations})
+        if 1 < count < len(items):
+            rows = [relations[start : start + count] for start in range(0, len(items), count)]
+        if any(len({relation.sides[0] for relation in row}) < count for row in rows):
             return ()
-        named = [[x.sides[0] if isinstance(x, Relation) else name for x, name in zip(item.items, names, strict=True)]
-                 for item in others]  # fmt: skip
-    elif all(is_assignment(item) for item in items):
-        sides = [item.sides for item in items if isinstance(item, Relation)]
-        count = len({name for name, _ in sides})
-        if count == 1 or count == len(sides) or len(sides) % count:
-            return ()
-        parts = [sides[start : start + count] for start in range(0, len(sides), count)]
-        named, values = ([[side[n] for side in part] for part in parts] for n in (0, 1))
-        if any(len({*part}) < count for part in named):
-            return ()
-    else:
-        return ()
-    return tuple(
-        Items("point", tuple(Relation((name, str(value)), ("=",)) for name, value in zip(*pair, strict=True)))
-        for pair in zip(named, values, strict=True)
-    )
+    return tuple(Items("point", tuple(row)) for row in rows)
+
+
+def _assign(name: str, value: Structure) -> Relation:
+    return value if isinstance(value, Relation) else Relation((name, str(value)), ("=",))
 
 
 def _read_relation(sides: list[str], signs: list[str]) -> Structure:
@@ -219,12 +221,12 @@ def _read_relation(sides: list[str], signs: list[str]) -> Structure:
     if signs == ["\\in"] and is_name(sides[0]):
         inside = read(sides[1])
         if isinstance(inside, Items) and inside.kind == "{":
-            return Items(",", tuple(Relation((sides[0], str(item)), ("=",)) for item in inside.items))
+            return Items(",", tuple(_assign(sides[0], item) for item in inside.items))
         return Items("in", (sides[0], inside))
     if signs == ["="] and (names := enclosed(sides[0])) and (values := enclosed(sides[1])):
         left, right = (split(inside[1], SEPARATOR)[0] for inside in (names, values))
         if len(left) == len(right) and all(is_name(name) for name in left):
-            return Items("point", tuple(Relation(pair, ("=",)) for pair in zip(left, right, strict=True)))
+            return Items("point", tuple(map(_assign, left, right)))
     return Relation(tuple(sides), tuple(signs))
 
 
@@ -266,7 +268,7 @@ def _read_brackets(text: str) -> Structure:
         return Items("{", content.items if isinstance(content, Items) and content.kind == "," else (content,))
     if not separators:
         return text if split(inside, RELATION)[1] or opening + closing != "()" else read(inside)
-    return text if EITHER_SIGN.search(text) else Items(opening + closing, tuple(map(read, parts)))
+    return Items(opening + closing, tuple(map(read, parts)))
 
 
 def _read_rule(inside: str) -> Structure | None:

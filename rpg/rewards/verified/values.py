@@ -6,24 +6,23 @@ from functools import lru_cache
 from operator import mul
 from typing import NamedTuple
 
-from rpg.rewards.verified.formula import as_number
+from rpg.rewards.number import FRACTION, INTEGER
+from rpg.rewards.verified.formula import DEGREE, ONE, Node, as_number, number, read_formula
+from rpg.rewards.verified.normalize import one_of
 from rpg.rewards.verified.units import Unit, read_unit
 
 MEANINGLESS_SPACE = re.compile(r"(?<![0-9A-Za-z])\s+|\s+(?![0-9A-Za-z])|(?<=[0-9])\s+(?=[A-Za-z])")
 WORDS = re.compile(r"[^\W\d_][^\W\d_' .-]*(?:[' .-]+[^\W\d_]+)*")
 THREE_LETTERS = re.compile(r"[^\W\d_]{3}")  # a-b-c is a formula
 TEXT = re.compile(r"\\text\s*\{([^{}]*)\}")
-MONTH = re.compile(
-    r"\b(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|"
-    r"nov(?:ember)?|dec(?:ember)?)\b",
-    re.IGNORECASE,
-)
+MONTH = re.compile(rf"\b(?:{one_of('months')})\b", re.IGNORECASE)
 HALF_OF_DAY = r"\s*[ap]\.?\s?m\.?"
 DATE_OR_CLOCK = re.compile(
     r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}|[0-9]{1,2}/[0-9]{1,2}/[0-9]{2,4}|"
     rf"(?:[01]?[0-9]|2[0-4]):[0-5][0-9](?::[0-5][0-9])?(?:{HALF_OF_DAY})?|(?:1[0-2]|[1-9]){HALF_OF_DAY}",
     re.IGNORECASE,
 )
+ROUNDED = re.compile(rf"-?{INTEGER}\.([0-9]{{2,}})")
 RATIO = re.compile(r":|(?<=[0-9])\s+to\s+(?=[0-9])")
 DECIMAL_POINT = re.compile(r"[0-9]*\.[0-9]")
 CURRENCIES = {"\\$": "dollar", "USD": "dollar", "€": "euro", "£": "sterling", "¥": "yen", "EUR": "euro"}
@@ -42,17 +41,14 @@ NO_VALUE_ENDS = ("\\", "+", "-", "\\cdot", "/", "^", "_", "{", "(", "=")
 LONE_LETTER = re.compile(r"[A-Za-z]")
 NEXT_QUANTITY = re.compile(r"(?<=[A-Za-z'}])\s+(?=[0-9])")
 ARTICLE = re.compile(r"(?:the|an?) (?=[a-z]{2})")
-ANGLE = read_unit("degree")
+ANGLE, RADIAN = read_unit("degree"), read_unit("rad")
 PERCENT = read_unit("percent")
 PRIMES = (read_unit("arcmin"), read_unit("arcsec"))
 FUNCTION = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)(?![a-z])")  # the angle of \sin 30^\circ is not the answer
-SYNONYMS = {
-    **dict.fromkeys(("limit does not exist", "dne", "doesn't exist", "no limit"), "does not exist"),
-    **dict.fromkeys(
-        ("infinite", "infinitely many solutions", "infinite solutions", "infinite number of solutions"),
-        "infinitely many",
-    ),
-}
+SYNONYMS = (
+    (re.compile("dne|(?:limit )?(?:does not|doesn't) exist|no limit"), "does not exist"),
+    (re.compile("infinite(?:ly many|(?: number)? of)?(?: (?:real |integer )?(?:solutions|values))?"), "\\infty"),
+)
 
 
 class Quantity(NamedTuple):
@@ -79,7 +75,7 @@ def words(text: str) -> str:
     if not WORDS.fullmatch(plain) or not (THREE_LETTERS.search(plain) or plain.casefold() == "no"):
         return ""
     plain = ARTICLE.sub("", plain.casefold().replace(".", "").replace("-", " "))
-    return SYNONYMS.get(plain, plain)
+    return next((meaning for pattern, meaning in SYNONYMS if pattern.fullmatch(plain)), plain)
 
 
 @lru_cache(maxsize=16384)
@@ -102,62 +98,63 @@ def same_value(answer: str, truth: str) -> bool:
 
 
 def _same_quantity(answer: Quantity, truth: Quantity) -> bool:
-    """Return whether value and unit agree; a unit on one side only is assumed for the other."""
-    if answer.unit is None or truth.unit is None:
-        number = as_number(answer.value)
-        if PERCENT in (answer.unit, truth.unit) and number is not None and abs(number) < 1:
+    """Return whether value and unit agree, or that of the other side is assumed: 30 degrees are 30 and \\pi/6."""
+    units = {answer.unit, truth.unit}
+    if ANGLE in units and units < {ANGLE, RADIAN, None} and (RADIAN in units or "\\pi" in answer.value + truth.value):
+        return same_number(answer.value, truth.value, DEGREE if answer.unit == ANGLE else Node("div", (ONE, DEGREE)))
+    if answer.unit and truth.unit:
+        scale = answer.unit.scale / truth.unit.scale
+        return answer.unit.powers == truth.unit.powers and same_number(answer.value, truth.value, number(scale))
+    if PERCENT in units:
+        if same_number(answer.value, truth.value, number(Fraction(1, 100) if answer.unit else 100)):
+            return True
+        size = as_number(answer.value)
+        if size is not None and (abs(size) < 1 or (answer.unit and size == 1)):
             return False  # 0.5 is 50%, but not 0.5%
-        if ANGLE in (answer.unit, truth.unit) and "\\pi" in answer.value + truth.value:
-            return False  # one is in degrees, the other in radians
-        return same_number(answer.value, truth.value)
-    if answer.unit.powers != truth.unit.powers:
+    return same_number(answer.value, truth.value)
+
+
+def same_number(answer: str, truth: str, scale: Node = ONE) -> bool:
+    """Return whether `scale` times the number or formula `answer` equals `truth`; README.md states the leeways."""
+    numbers = as_number(answer), as_number(truth)
+    decimals = [bool(DECIMAL_POINT.search(text)) for text in (answer, truth)]
+    leeway = Fraction(0)
+    if numbers[1] is not None and numbers[1].denominator != 1:
+        is_converted = scale.op == "num" and Fraction(scale.leaf).denominator > 10**6
+        leeway = abs(numbers[1]) / 10**6 if decimals[0] != decimals[1] or is_converted else leeway
+        leeway = leeway if decimals[0] else max(leeway, _rounding(truth))
+    if numbers[0] is not None and numbers[1] is not None and scale.op == "num":
+        left = numbers[0] * Fraction(scale.leaf)
+        return left == numbers[1] or (left.denominator != 1 and abs(left - numbers[1]) <= leeway)
+    trees = read_formula(answer), read_formula(truth)
+    if not trees[0] or not trees[1]:
         return False
-    return same_number(answer.value, truth.value, answer.unit.scale / truth.unit.scale)
+    from rpg.rewards.verified.evaluate import are_equal  # imports mpmath, which integer sets do not need
+
+    left = trees[0] if scale is ONE else Node("mul", (trees[0], scale))
+    return are_equal(left, trees[1], leeway / abs(numbers[1]) if leeway and numbers[1] else leeway)
 
 
-def same_number(answer: str, truth: str, scale: Fraction = Fraction(1)) -> bool:
-    """Return whether `scale` times the number or formula `answer` equals `truth`.
-
-    Equality is exact, except for one part in a million between a decimal and a fraction or formula, or a number
-    converted between units. A decimal never equals an irrational number: 3.14159 is not \\pi.
-    """
-    answer_number, truth_number = as_number(answer), as_number(truth)
-    one_is_decimal = bool(DECIMAL_POINT.search(answer)) != bool(DECIMAL_POINT.search(truth))
-    is_rounded = one_is_decimal or scale.denominator > 10**6
-    if answer_number is not None and truth_number is not None:
-        return numbers_match(answer_number * scale, truth_number, is_rounded)
-    if not any(map(str.isalnum, answer)) or answer == truth == "":
-        return False
-    # imports mpmath, which integer sets do not need
-    from rpg.rewards.verified.evaluate import LEEWAY, are_equal
-    from rpg.rewards.verified.formula import Node, Unreadable, number, read_formula
-
-    try:
-        left, right = read_formula(answer), read_formula(truth)
-        if scale != 1:
-            left = Node("mul", (left, number(scale)))
-        may_be_rounded = is_rounded and truth_number is not None and truth_number.denominator != 1
-        return are_equal(left, right, LEEWAY if may_be_rounded else Fraction(0))
-    except Unreadable:
-        return False
-
-
-def numbers_match(answer: Fraction, truth: Fraction, is_rounded: bool) -> bool:
-    """Return exact equality; one part in a million is allowed if one is rounded and neither an integer."""
-    if answer == truth:
-        return True
-    return is_rounded and answer.denominator != 1 != truth.denominator and abs(answer - truth) <= abs(truth) / 10**6
+def _rounding(truth: str) -> Fraction:
+    """Return half a unit of the last place of a decimal with two places and three digits or more, else 0."""
+    match = ROUNDED.fullmatch(truth)
+    is_precise = match and len(re.sub("[^0-9]", "", truth).lstrip("0")) >= 3
+    return Fraction(1, 2 * 10 ** len(match[1])) if match and is_precise else Fraction(0)
 
 
 def _same_ratio(answer: str, truth: str) -> bool:
-    """Return whether two ratios have the same number of parts, in proportion; a ratio is not a number."""
-    left, right = RATIO.split(answer), RATIO.split(truth)
-    if len(left) != len(right) or len(left) < 2:
+    """Return whether two ratios have the same number of parts, in proportion; 3/4 is a ratio, 0.75 is none."""
+    from rpg.rewards.verified.evaluate import are_equal
+
+    left, right = ([part.strip() for part in RATIO.split(text)] for text in (answer, truth))
+    if fraction := FRACTION.fullmatch(answer):
+        left = [part for part in fraction.groups() if part]
+    terms = [tree for part in (*left, *right) if (tree := read_formula(part)) and as_number(part) != 0]
+    if len(left) != len(right) or len(left) < 2 or len(terms) < 2 * len(left):
         return False
-    a, b = [[as_number(part) for part in parts] for parts in (left, right)]
-    if None in a or None in b:
-        return all(same_number(a.strip(), b.strip()) for a, b in zip(left, right, strict=True))
-    return all(a[n] * b[0] == a[0] * b[n] for n in range(len(a))) and a[0] != 0 != b[0]  # type: ignore[operator]
+    first, truth_first = terms[0], terms[len(left)]
+    pairs = zip(terms[1 : len(left)], terms[len(left) + 1 :], strict=True)
+    return all(are_equal(Node("mul", (a, truth_first)), Node("mul", (b, first))) for a, b in pairs)
 
 
 def as_based(text: str) -> tuple[str, int] | None:
@@ -173,10 +170,7 @@ def as_based(text: str) -> tuple[str, int] | None:
 
 @lru_cache(maxsize=16384)
 def quantity(text: str) -> Quantity:
-    """Split a normalized value into number and unit, or return None without a unit.
-
-    The unit is the longest end that can be read as one; a single letter only after a number and a space, or upright.
-    """
+    """Split a value and its unit, the longest end that is one; a letter only after a number and a space, or upright."""
     if match := CURRENCY.match(text):
         unit = read_unit(CURRENCIES[match[2]])
         rest = text[match.end() :]
