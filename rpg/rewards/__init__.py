@@ -1,12 +1,13 @@
 """Scores answers, with verl's signature of a custom reward function.
 
 verl imports this in every reward worker, so its import must be fast: no torch, no pandas, and math-verify only in
-helper processes that start with the first answer that needs them.
+child processes that start with the first answer that needs them.
 """
 
 import math
+from collections.abc import Mapping
 from numbers import Integral, Real
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from rpg.registry.datasets import OF_SPELLING, DataSet, of_source
 from rpg.rewards import release
@@ -15,7 +16,7 @@ from rpg.rewards.verified import judge_response
 
 KNOWN_DATA_SOURCES = frozenset(OF_SPELLING)
 OURS = "pkg://rpg.rewards"  # this module as reward.custom_reward_function.path
-JUDGES = ("release", "verified")  # docs/judges.md
+JUDGES = ("release", "verified", "math_verify")  # docs/judges.md
 OPTIONS = ("judge", "time_limit", "boxed_fallback")  # keywords of compute_score
 
 
@@ -42,8 +43,9 @@ def compute_score(
     `pred` is "" if the response has no answer. The keywords can be set as
     `reward.custom_reward_function.reward_kwargs`:
 
-    - `judge`: "release", the release's rule (release.py), or "verified", ours (verified/);
-    - `time_limit`, for `release` only: seconds of processor time of math-verify per response (default 5.0);
+    - `judge`: "release", the release's rule (release.py), "verified", ours (verified/), or "math_verify", the release's
+      rule for MATH (Math-Verify on the whole response) for every set;
+    - `time_limit`, not for `verified`: seconds of processor time of math-verify per response (default 5.0);
     - `boxed_fallback`, for `verified` only: whether the last \\boxed{} of a response without "Answer:" counts
       (default True).
 
@@ -61,16 +63,28 @@ def compute_score(
             "it must be text. `rpg data check FILE` names the rows"
         )
     truth = as_text(ground_truth)
-    if end := (extra_info or {}).get(ANSWER_END):
-        solution_str = f"Answer: \\boxed{{{up_to(end, solution_str)}}}"
+    if (answer := few_shot_answer(solution_str, extra_info)) is not None:
+        solution_str = f"Answer: \\boxed{{{answer}}}"
     if judge == "verified":
         correct, pred = judge_response(solution_str, truth, boxed_fallback is not False, integers_only=rule == "sum")
-    elif rule != "expression":
+    elif judge == "release" and rule != "expression":
         correct, pred = release.judge_text(solution_str, truth)
     else:
         limit = release.TIME_LIMIT if time_limit is None else time_limit
         correct, pred = release.judge_expression(solution_str, truth, limit)
     return {"score": 1.0 if correct else -1.0, "acc": float(correct), "pred": utf8(pred)}
+
+
+def few_shot_answer(response: str, extra_info: Mapping[str, Any] | None) -> str | None:
+    """Return the answer that begins the response to a few-shot prompt; None for another prompt."""
+    end = (extra_info or {}).get(ANSWER_END)
+    return up_to(end, response) if end else None
+
+
+def few_shot_response(answer: str, extra_info: Mapping[str, Any] | None) -> str | None:
+    """Return the response to a few-shot prompt that has this answer; None for another prompt."""
+    end = (extra_info or {}).get(ANSWER_END)
+    return f" {answer}{end}" if end else None
 
 
 def check_options(judge: str = "release", time_limit: float | None = None, boxed_fallback: bool | None = None) -> None:
@@ -79,8 +93,8 @@ def check_options(judge: str = "release", time_limit: float | None = None, boxed
         raise ValueError(f"judge={judge} is not known; choices: {', '.join(JUDGES)}")
     if time_limit is not None and not (isinstance(time_limit, Real) and 0 < time_limit < math.inf):
         raise ValueError(f"time_limit={time_limit} must be a positive number of seconds")
-    if judge != "release" and time_limit is not None:
-        raise ValueError(f"time_limit={time_limit} is valid only with judge=release; judge={judge} needs none")
+    if judge == "verified" and time_limit is not None:
+        raise ValueError(f"time_limit={time_limit} is not valid with judge=verified, which needs none")
     if judge != "verified" and boxed_fallback is not None:
         raise ValueError(f"boxed_fallback={boxed_fallback} is valid only with judge=verified, not with judge={judge}")
 

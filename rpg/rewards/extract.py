@@ -9,6 +9,12 @@ MAX_ANSWER_CHARS = 200  # the longest answer of MATH-500 has 159 characters
 
 # "Answer:", "**Answer:**", "**Answer**:", "Final answer :", with an ASCII or a full-width colon
 ANSWER_MARK = re.compile(r"(?<![a-z])answer[*_ \t]{0,4}[:\uff1a][*_ \t]*", re.IGNORECASE)
+# "So the answer is 12.", as the last sentence; nothing before it may revoke it
+STATEMENT = re.compile(
+    r"(?:(?s:.*)[.!?:\n]\s*|)[*_ \t]*(?:(?:so|thus|hence|therefore),?\s+)?(?:the|my|our)\s+"
+    r"(?:(?:final|correct)\s+)?answer\s+is\b[*_: \t]*(\S[^\n]*)\s*$",
+    re.IGNORECASE,
+)
 # after the answer: the end of Minerva's prompt, and markers of a chat's turns
 SIGN_OFF = re.compile(
     r"(?:\s*I hope (?:it|this) is correct[.!]?)?\s*(?:<\|[^|<>]+\|>\s*(?:user|assistant)?\s*)*$", re.IGNORECASE
@@ -38,8 +44,9 @@ def extract_answer(response: str, boxed_fallback: bool = True) -> str:
     It is the rest of the line after the last "Answer:" or, if that is empty, the next non-empty line; if that line
     opens displayed mathematics or a code fence, all lines up to the closing one. Without "Answer:", and with
     `boxed_fallback`, it is the content of the last box, with the boxes that commas or "and" join to it; "" if the
-    response ends inside that box. Thoughts before </think> do not count if text follows it, and thoughts without
-    </think> never. Only the last 300 characters are read, so the cost does not grow with the response.
+    response ends inside that box; without a box, that of a last line "The answer is 12." Thoughts before </think> do
+    not count if text follows it, and thoughts without </think> never. Only the last 300 characters are read, so the
+    cost does not grow with the response.
     """
     if response.rfind(THOUGHTS) > response.rfind(THOUGHT):  # the limit cut them off
         return ""
@@ -49,7 +56,12 @@ def extract_answer(response: str, boxed_fallback: bool = True) -> str:
     marks = list(ANSWER_MARK.finditer(tail))
     if marks:
         return SIGN_OFF.sub("", stated_answer(tail[marks[-1].end() :]))
-    return boxed_list(tail) if boxed_fallback else ""
+    if not boxed_fallback:
+        return ""
+    if BOX.search(tail):
+        return boxed_list(tail)
+    statement = STATEMENT.match(tail)
+    return SIGN_OFF.sub("", statement[1]) if statement else ""
 
 
 def stated_answer(text: str) -> str:

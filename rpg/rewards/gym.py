@@ -11,7 +11,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from rpg.rewards.extract import ANSWER_END, extract_answer, up_to
+from rpg.rewards import few_shot_answer
+from rpg.rewards.extract import extract_answer
 from rpg.rewards.user_function import RewardError
 
 try:
@@ -45,15 +46,15 @@ def compute_score(
         what = f"a row of {data_source!r} has no extra_info.{COLUMN}"
         raise RewardError(f"{what}; build it with `rpg data build reasoning_gym:TASK`")
     task, config, entry = read_entry(extra[COLUMN], extra.get("raw_problem"))
-    answer = answer_of(solution_str, extra.get(ANSWER_END))
+    answer = few_shot_answer(solution_str, extra)
+    if answer is None:
+        answer = answer_of(solution_str)
     score, raised = score_of(dataset(task, write(config)), answer, entry)
     return {"score": score, "acc": float(score >= 1.0), "pred": answer or "", "raised": float(raised)}
 
 
-def answer_of(response: str, answer_end: str | None = None) -> str | None:
-    """Return the answer in a response, or None; answer_end: of a few-shot row."""
-    if answer_end:
-        return up_to(answer_end, response)
+def answer_of(response: str) -> str | None:
+    """Return the answer in a response, or None."""
     tagged = tagged_answer(response)
     return tagged if tagged is not None else extract_answer(response) or None
 

@@ -11,7 +11,7 @@ import re
 from rpg.rewards.sandbox import Sandbox
 
 logger = logging.getLogger(__name__)
-sandbox = Sandbox("rpg.rewards.math_verify_child", "math-verify")
+sandbox = Sandbox("rpg.rewards.math_verify_child")
 
 TAIL_CHARS = 300  # characters of a response that are read for an integer set
 MAX_RESPONSE_CHARS = 200_000  # characters for math-verify; 8192 tokens are about 30,000

@@ -1,76 +1,53 @@
-"""Runs a library or a user's reward in the main thread of child processes, with limits on time and memory.
+"""Calls a library or a user's reward in the main thread of child processes, with limits on time and memory.
 
 verl scores in threads, where alarms do not work, and an answer of twenty characters can cost a library hours or all
-memory, or hold Python's lock so that no other thread runs. One helper process per worker and library therefore imports
-the library and forks children that answer requests; a child that exceeds a limit is killed, and the next request gets a
-new one. The helper starts with the first request. A child answers many requests, because a fork per request takes five
-times the processor time. Pools of multiprocessing and pebble do not work: they run the caller's __main__ again, which
-is Ray's worker or a script without a guard.
+memory, or hold Python's lock so that no other thread runs. A child that exceeds a limit is killed, and the next call
+starts another. Pools of multiprocessing and pebble do not work: they run the caller's __main__ again, which is Ray's
+worker or a script without a guard.
 """
 
 import contextlib
-import ctypes
-import gc
+import fcntl
 import importlib
-import logging
 import os
 import queue
 import resource
+import select
 import signal
 import socket
 import subprocess
 import sys
-import threading
-import time
 import traceback
-from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-logger = logging.getLogger(__name__)
+from rpg.diagnostics import UserError
 
 MAX_AT_ONCE = 4  # children per worker and library; further calls wait
-CALLS_PER_CHILD = 200  # then a new child: with full caches, a MemoryError in the library would become a wrong verdict
 START_SECONDS = 120.0  # for the import from a cold disk on a busy machine
 WALL_FACTOR = 10.0  # wall time / processor time, because a child may wait for a busy processor
 SERVE = "import sys; from rpg.rewards.sandbox import serve; serve(*sys.argv[1:])"
-READY = b"ready"
-MESSAGE = 10_000  # bytes of the message of a helper that could not start
 SHOWN = 1000  # characters of an exception's message
-PR_SET_PDEATHSIG = 1
-# a fork hangs in OpenMP if its parent has used several threads; up to 16 children share the processors
-ONE_THREAD = {"OMP_NUM_THREADS": "1"}
-MEMORY_LIMIT = 1 << 30  # bytes of address space beyond the helper's
+MEMORY_LIMIT = 1 << 30  # bytes of address space beyond what the imports take
 
 
 class Sandbox:
-    """The helper of this process for one library, and up to `at_once` children of it. Thread-safe.
+    """Up to MAX_AT_ONCE children of this process, started as needed. Thread-safe.
 
-    The helper imports `module` and calls its `warm_up(*arguments)`, which loads what the children share. Its
-    `answer(*request)` runs in a child; request and answer are pickled.
+    A child imports `module` and calls its `warm_up(*arguments)`, then its `answer(*request)` for each call; request and
+    answer are pickled.
     """
 
-    def __init__(
-        self,
-        module: str,
-        library: str,
-        *arguments: str,
-        at_once: int = MAX_AT_ONCE,
-        calls_per_child: float = CALLS_PER_CHILD,
-        start_seconds: float = START_SECONDS,
-    ) -> None:
-        self.module, self.library, self.arguments = module, library, arguments
-        self.at_once, self.calls_per_child, self.start_seconds = at_once, calls_per_child, start_seconds
+    def __init__(self, module: str, *arguments: str, start_seconds: float = START_SECONDS) -> None:
+        self.setup, self.start_seconds = (module, *arguments), start_seconds
         self._begin()
-        os.register_at_fork(after_in_child=self._begin)  # the helper belongs to the parent
+        os.register_at_fork(after_in_child=self._begin)  # the children belong to the parent
 
     def _begin(self) -> None:
-        self.lock = threading.Lock()
-        self.helper: subprocess.Popen[bytes] | None = None
-        self.children: queue.LifoQueue[Child | None] = queue.LifoQueue()
-        for _ in range(self.at_once):
-            self.children.put(None)
+        self.slots: queue.LifoQueue[Child | None] = queue.LifoQueue()
+        for _ in range(MAX_AT_ONCE):
+            self.slots.put(None)
 
     def ask(self, *request: Any, time_limit: float) -> Any:
         """Return a child's answer, or None if it takes more than `time_limit` seconds of processor time.
@@ -90,76 +67,89 @@ class Sandbox:
         Raises:
             TimeoutError: a limit is exceeded.
             ConnectionError: the request ended two children.
-            RuntimeError: the helper did not start; the message says why.
+            RuntimeError: a child did not start; the message says why.
         """
-        child, is_usable = self.children.get(), False
+        child = self.slots.get()
         try:
             for attempt in range(2):
                 try:
-                    if child is None or child.calls >= self.calls_per_child:
-                        child = self.fork_child()
-                    answer = child.ask(request, wall_time, processor_time)
-                    is_usable = True
-                    return answer
-                except ConnectionError:
+                    child = child or Child(self.setup, self.start_seconds)
+                    return child.ask(request, wall_time, processor_time)
+                except BaseException as error:
+                    if child is not None:
+                        child.kill()
                     child = None
-                    if attempt:  # the request is the cause
+                    if attempt or not isinstance(error, ConnectionError):  # the request is the cause
                         raise
         finally:
-            self.children.put(child if is_usable else None)
+            self.slots.put(child)
 
-    def fork_child(self) -> "Child":
-        """Return a new child of the helper; start the helper if there is none or it was killed."""
-        ours, theirs = socket.socketpair()
-        with theirs:
-            self.start(theirs)
-        return Child(ours.detach())
-
-    def start(self, child: socket.socket | None = None) -> None:
-        """Start the helper if it does not run; let it fork a child at this end of a socket pair.
-
-        Raises RuntimeError if the helper does not start.
-        """
-        with self.lock:
-            if self.helper is not None and self.helper.poll() is not None:
-                logger.warning("the %s helper was killed from outside; starting another", self.library)
-                self.socket.close()
-                self.helper = None
-            if self.helper is None:
-                self._start_helper()
-            if child is not None:
-                socket.send_fds(self.socket, [b"fork"], [child.fileno()])
+    def start(self) -> None:
+        """Start a child if there is none. Raises RuntimeError if that fails."""
+        child = self.slots.get()
+        try:
+            child = child or Child(self.setup, self.start_seconds)
+        finally:
+            self.slots.put(child)
 
     def stop(self) -> None:
-        """End the helper and its children. The next request starts another."""
-        with self.lock:
-            if self.helper is not None:
-                self.socket.close()
-                self.helper.wait()
-        self._begin()
+        """Wait for the calls, and end the children. The next call starts others."""
+        for child in [self.slots.get() for _ in range(MAX_AT_ONCE)]:
+            if child is not None:
+                child.kill()
+            self.slots.put(None)
 
-    def _start_helper(self) -> None:
-        self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+class Child:
+    """One process and this end of its pipe. It ends when this process ends."""
+
+    def __init__(self, setup: tuple[str, ...], start_seconds: float) -> None:
+        ours, theirs = socket.socketpair()
         with theirs:
-            helper = subprocess.Popen(
-                [sys.executable, "-P", "-c", SERVE, str(theirs.fileno()), self.module, *self.arguments],
+            self.process = subprocess.Popen(
+                [sys.executable, "-u", "-P", "-c", SERVE, str(theirs.fileno()), *setup],
                 pass_fds=[theirs.fileno()],
-                env={**os.environ, **ONE_THREAD, "PYTHONPATH": os.pathsep.join(_search_path())},
-                stdin=subprocess.DEVNULL,
+                # up to 16 children share the processors
+                env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(_search_path())},
+                stdin=subprocess.PIPE,  # closed when this process ends
+                start_new_session=True,
             )
-        self.socket.settimeout(self.start_seconds)
+        self.pipe = Connection(ours.detach())
         try:
-            message = self.socket.recv(MESSAGE)
-        except BaseException as error:
-            helper.kill()
-            helper.wait()
-            if isinstance(error, TimeoutError):
-                raise RuntimeError(f"{self.library} did not load within {self.start_seconds:.0f} s") from None
-            raise
-        if message != READY:
-            status = helper.wait()
-            raise RuntimeError(message.decode() or f"the {self.library} helper ended with exit code {status}")
-        self.helper = helper
+            failure = self._receive(start_seconds)
+        except TimeoutError:
+            failure = f"did not load within {start_seconds:.0f} s"
+        except ConnectionError:
+            failure = f"its process ended with exit code {self.process.returncode} at the start"
+        if failure:
+            self.kill()
+            raise RuntimeError(failure)
+
+    def ask(self, request: tuple[Any, ...], wall_time: float | None, processor_time: float) -> Any:
+        """Send one request and return the answer.
+
+        Raises TimeoutError if a limit is exceeded, ConnectionError if the child ends before.
+        """
+        with contextlib.suppress(ConnectionError):  # `_receive` says how the child ended
+            self.pipe.send((processor_time, request))
+        return self._receive(wall_time)
+
+    def _receive(self, seconds: float | None) -> Any:
+        try:
+            if self.pipe.poll(seconds):
+                return self.pipe.recv()
+        except (EOFError, ConnectionError):
+            self.kill()
+            if self.process.returncode != -signal.SIGPROF:  # the limit of processor time
+                raise ConnectionResetError("the child ended early") from None
+        raise TimeoutError
+
+    def kill(self) -> None:
+        """End the process with those that it started."""
+        if self.process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.communicate()
 
 
 def _search_path() -> list[str]:
@@ -171,74 +161,43 @@ def _search_path() -> list[str]:
     return [*(path for path in sys.path if path not in ("", here)), package, here]
 
 
-class Child(Connection):
-    """The connection to one child, which ends when the connection is closed or garbage-collected."""
-
-    calls = 0
-    pid = 0
-
-    def ask(self, request: tuple[Any, ...], wall_time: float | None, processor_time: float) -> Any:
-        """Send one request and return the answer.
-
-        Raises TimeoutError if a limit ends the child, ConnectionError if it ends before.
-        """
-        self.calls += 1
-        start = time.monotonic()
-        try:
-            if not self.pid:
-                self.pid = self.recv()
-            self.send((processor_time, request))
-            if not self.poll(wall_time):
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(self.pid, signal.SIGKILL)
-                raise TimeoutError
-            return self.recv()
-        except (EOFError, ConnectionError):
-            if processor_time and time.monotonic() - start >= processor_time:
-                raise TimeoutError from None
-            raise ConnectionResetError("the child ended early") from None
-
-
 def serve(descriptor: str, module_name: str, *arguments: str) -> None:
-    """Run the helper: fork a child for every received socket, until the connection closes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
-    forks = socket.socket(fileno=int(descriptor))
+    """Answer requests in a child, until the connection closes."""
+    _end_with_parent()
+    pipe, process = Connection(int(descriptor)), os.getpid()
     try:
-        with _ending_with_parent():
+        try:
             module = importlib.import_module(module_name)
             module.warm_up(*arguments)
-    except (Exception, SystemExit) as error:  # noqa: BLE001  # whatever a library raises; the parent reports it
-        frames = traceback.extract_tb(error.__traceback__)
-        place = ([frame for frame in frames if frame.filename in arguments] or frames)[-1]
-        where = f"({place.filename}, line {place.lineno})"
-        forks.send(f"{said(error)} {where}".encode(errors="replace")[:MESSAGE])
+        except Exception as error:  # noqa: BLE001  # whatever a library raises; the parent reports it
+            pipe.send(cut(str(error)) if isinstance(error, UserError) else described(error))
+            return
+        pipe.send("")
+        signal.signal(signal.SIGPROF, signal.SIG_DFL)
+        while True:
+            processor_time, request = pipe.recv()
+            signal.setitimer(signal.ITIMER_PROF, processor_time)
+            reply = module.answer(*request)
+            if os.getpid() != process:  # a function that forks has returned in its child, too
+                os._exit(0)
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            pipe.send(reply)
+    finally:  # connection closed, out of memory or recursion: end without a traceback, with the started processes
+        os.killpg(0, signal.SIGKILL)
+
+
+def _end_with_parent() -> None:
+    """Let the kernel end this process group when the parent closes its end of stdin, also inside a call."""
+    lifeline = os.dup(0)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
+    fcntl.fcntl(lifeline, fcntl.F_SETFL, os.O_ASYNC)  # SIGIO, which ends a process
+    if select.select([lifeline], [], [], 0)[0]:  # it has closed it already
         sys.exit(1)
-    if others := threading.active_count() - 1:
-        print(f"warning: {' '.join(arguments)}: its import started {others} threads, which its calls do not have",
-              file=sys.stderr, flush=True)  # fmt: skip
-    gc.collect()
-    gc.freeze()  # children share the helper's pages instead of copying them
-    forks.send(READY)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the children
-    signal.signal(signal.SIGPROF, signal.SIG_DFL)
-    children: list[int] = []
-    while True:
-        data, descriptors, _, _ = socket.recv_fds(forks, 16, 1)
-        if not data:
-            break
-        with Connection(descriptors[0]) as connection:
-            children.append(os.fork())
-            if children[-1] == 0:
-                forks.close()
-                _answer(module, connection)
-    for child in children:  # with the processes that they started
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(child, signal.SIGKILL)
-    os._exit(0)  # also if the library's threads go on
 
 
-def said(error: BaseException) -> str:
-    """Return the type and the message, cut, of an exception that a library or a user's code raised.
+def described(error: BaseException, file: str = "") -> str:
+    """Return type, message and place (the last line in `file`, else the last) of an exception of the user's code.
 
     The message may hold a whole response, and its __str__ may raise.
     """
@@ -246,7 +205,9 @@ def said(error: BaseException) -> str:
         message = str(error)
     except BaseException as raised:  # noqa: BLE001
         message = f"its __str__ raised {type(raised).__name__}"
-    return f"{type(error).__name__}: {cut(message)}"
+    frames = traceback.extract_tb(error.__traceback__)
+    place = ([frame for frame in frames if frame.filename == file] or frames)[-1]
+    return f"{type(error).__name__}: {cut(message)} ({place.filename}, line {place.lineno})"
 
 
 def cut(text: str) -> str:
@@ -254,49 +215,15 @@ def cut(text: str) -> str:
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}... ({len(text) - SHOWN} more characters)"
 
 
-@contextlib.contextmanager
-def _ending_with_parent() -> Iterator[None]:
-    """End this process if its parent ends meanwhile: an import may take for ever. No thread of this is left."""
-    done, parent = threading.Event(), os.getppid()
-
-    def watch() -> None:
-        while not done.wait(1.0):
-            if os.getppid() != parent:
-                os._exit(1)
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    try:
-        yield
-    finally:
-        done.set()
-        watcher.join()
-
-
-def _answer(module: Any, connection: Connection) -> None:
-    """Answer requests in a child, until the connection closes."""
-    try:
-        os.setpgrp()  # killed with the processes that it starts
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # also inside a call
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        process = os.getpid()
-        connection.send(process)
-        while True:
-            processor_time, request = connection.recv()
-            signal.setitimer(signal.ITIMER_PROF, processor_time)
-            reply = module.answer(*request)
-            if os.getpid() != process:  # a function that forks has returned in its child, too
-                os._exit(0)
-            signal.setitimer(signal.ITIMER_PROF, 0)
-            connection.send(reply)
-    finally:  # connection closed, out of memory or recursion: end without a traceback, with the started processes
-        os.killpg(0, signal.SIGKILL)
-
-
 def limit_resources() -> None:
-    """Limit the memory of the helper's children, and let them write no files."""
-    with open("/proc/self/statm") as statm:
-        mapped = int(statm.read().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (mapped + MEMORY_LIMIT, mapped + MEMORY_LIMIT))
+    """Limit the memory of this process, and let it write no files."""
+    limit = mapped() + MEMORY_LIMIT
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+
+def mapped() -> int:
+    """Return the bytes of this process's address space."""
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[0]) * resource.getpagesize()

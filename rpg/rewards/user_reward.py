@@ -1,18 +1,15 @@
 """Calls a custom reward function in a process (user_child.py), for verl, `rpg score` and `rpg doctor`."""
 
-import math
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from rpg.rewards import Score
-from rpg.rewards.extract import ANSWER_END
+from rpg.rewards import Score, few_shot_response
 from rpg.rewards.sandbox import Sandbox
-from rpg.rewards.user_function import USUAL_NAME, RewardError
+from rpg.rewards.user_function import RewardError
 
 ADAPTER = "pkg://rpg.rewards.user_reward"  # reward.custom_reward_function.path
 CALLED_WITH = ("file", "function", "reward_limit", "data_source", "solution_str", "ground_truth", "extra_info")
-AT_ONCE = 16  # processes per reward worker that call the function; they are started as needed
 START_SECONDS = 600.0  # for the import of the file
 
 
@@ -21,25 +18,17 @@ class RewardTimeout(RewardError):
 
 
 @cache
-def sandbox_of(file: str, function: str) -> Sandbox:
-    """Return this process's sandbox for a reward function; it imports the file when it starts."""
-    return Sandbox(
-        "rpg.rewards.user_child",
-        f"{file}, {function}",
-        file,
-        function,
-        at_once=AT_ONCE,
-        calls_per_child=math.inf,
-        start_seconds=START_SECONDS,
-    )
+def sandbox_of(file: str, function: str | None) -> Sandbox:
+    """Return this process's sandbox for a reward function."""
+    return Sandbox("rpg.rewards.user_child", file, function or "", start_seconds=START_SECONDS)
 
 
-def load(file: str, function: str) -> None:
-    """Import the file or pkg://MODULE in the sandbox. Raises RewardError if that fails."""
+def load(file: str, function: str | None = None) -> None:
+    """Import the file or pkg://MODULE in a child. Raises RewardError if that fails or it has no such function."""
     try:
         sandbox_of(file, function).start()
     except RuntimeError as error:
-        raise RewardError(f"{file}: cannot be imported: {error}") from error
+        raise RewardError(f"{file}: {error}") from error
 
 
 def compute_score(
@@ -49,7 +38,7 @@ def compute_score(
     extra_info: Mapping[str, Any] | None = None,
     *,
     file: str,
-    function: str = USUAL_NAME,
+    function: str | None = None,
     reward_limit: float | None = None,
     **options: Any,
 ) -> Score:
@@ -60,14 +49,15 @@ def compute_score(
     options: further reward_kwargs, passed to the function as keywords.
     Raises RewardError for a call that raises or exceeds the limit, and for a value that is not a reward.
     """
-    load(file, function)
     request = (str(data_source), solution_str, ground_truth, {} if extra_info is None else extra_info, options)
     try:
         score, error = sandbox_of(file, function).call(request, reward_limit)
     except TimeoutError:
         raise RewardTimeout(f"the reward took more than {reward_limit:g} s (rpg.reward_limit)") from None
     except ConnectionError:
-        raise RewardError(f"{file}, {function}: its process ended (killed, out of memory, os._exit)") from None
+        raise RewardError(f"{file}: its process ended (killed, out of memory, os._exit)") from None
+    except RuntimeError as failure:
+        raise RewardError(f"{file}: {failure}") from failure
     if error:
         raise RewardError(error)
     return score
@@ -88,8 +78,8 @@ def forms_of(prompt: Any) -> list[str]:
 
 def example(answer: Any, prompt: Any, extra_info: Mapping[str, Any] | None = None) -> str:
     """Return a response with this answer in the form that the prompt asks for; after few-shot examples, that alone."""
-    if end := (extra_info or {}).get(ANSWER_END):
-        return f" {answer}{end}"
+    if few_shot := few_shot_response(str(answer), extra_info):
+        return few_shot
     return "\n\n".join(["Step by step.", *(form.replace("ANSWER", str(answer)) for form in forms_of(prompt))])
 
 

@@ -16,7 +16,7 @@ import pytest
 from rpg.config.compose import compose
 from rpg.data.template import format_prompt
 from rpg.diagnostics import BadSetting
-from rpg.rewards.user_function import RewardError, as_score, find_reward
+from rpg.rewards.user_function import RewardError, as_score, reward_file
 from rpg.rewards.user_reward import ADAPTER, compute_score, example, sandbox_of
 
 VERLS = "def {name}(data_source, solution_str, ground_truth, extra_info=None, **kwargs):\n    return 1.0\n"
@@ -28,13 +28,9 @@ OVERLONG = "reward.reward_kwargs.overlong_buffer_cfg.enable"
 
 
 @pytest.fixture(autouse=True)
-def end_helpers() -> Iterator[None]:
-    """End the process of each file; otherwise they live as long as this one."""
+def end_children() -> Iterator[None]:
+    """End the processes of each file; otherwise they live as long as this one."""
     yield
-    for process in psutil.Process().children():
-        with contextlib.suppress(psutil.NoSuchProcess):  # psutil's also for a process that has ended
-            if "rpg.rewards.user_child" in process.cmdline():
-                process.kill()
     sandbox_of.cache_clear()
 
 
@@ -43,51 +39,83 @@ def write(path: Path, *sources: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    ("sources", "function", "is_verls"),
-    [
-        ([VERLS.format(name="compute_score")], "compute_score", True),
-        ([VERLS.format(name="mine")], "mine", True),
-        ([SHORT.format(name="reward")], "reward", False),
-        ([SHORT.format(name="mine"), "def _helper(x): ..."], "mine", False),
-        (["from mine import compute_score"], "compute_score", None),
-        (["try:\n    from mine import f as reward\nexcept ImportError:\n    def reward(r, a): ..."], "reward", False),
-        ([SHORT.format(name="mine"), VERLS.format(name="compute_score")], "compute_score", True),
-        (["def compute_score(response, answer): return 1"], "compute_score", False),
-        (["def reward(solution_str, ground_truth, **rest): return 1"], "reward", True),
-        (["from mine import compute_score", SHORT.format(name="reward")], "reward", False),
-    ],
+TRL = "def {name}(completions, solution, **kwargs): return [float(s in c) for s, c in zip(solution, completions)]"
+BATCH = (
+    "def {name}(data_sources, solution_strs, ground_truths, extra_infos):\n"
+    "    return [{{'score': truth in text}} for truth, text in zip(ground_truths, solution_strs)]"
 )
-def test_finds_the_function(tmp_path: Path, sources: list[str], function: str, is_verls: bool | None) -> None:
-    reward = find_reward(write(tmp_path / "mine.py", *sources))
-    assert (reward.function, reward.is_verls) == (function, is_verls)
+MESSAGES = (
+    "def {name}(completions, prompts, answer):\n"
+    "    contents = [completion[0]['content'] for completion in completions]\n"
+    "    return [float(a in c and p[0]['content'] == 'q') for p, a, c in zip(prompts, answer, contents)]"
+)
 
 
 @pytest.mark.parametrize(
-    "source",
+    "sources",
     [
-        "x = 1",
-        "def a(r, b): ...\ndef b(r, b): ...",
-        "def reward(response): ...",
-        "def reward(:",
-        "def reward(answer, response): ...",
-        "def reward(question, response, answer): ...",
-        "def reward(prompt, completion): ...",
+        ["def reward(answer, response): return answer in response"],
+        ["from neighbour import compute_score"],
+        [
+            "try:\n    from no import reward\nexcept ImportError:",
+            "    def reward(response, answer): return answer in response",
+        ],
+        ["def compute_score(response, answer): return answer in response"],
+        ["def reward(solution_str, ground_truth, **rest): return ground_truth in solution_str"],
+        ["from neighbour import compute_score", SHORT.format(name="reward")],
+        ["def extract(text): ...", SHORT.format(name="mine")],
+        ["async def reward(response, answer): return answer in response"],
+        [TRL.format(name="accuracy_reward")],
+        [TRL.format(name="reward").replace("completions,", "prompts, completions,", 1)],
+        [MESSAGES.format(name="reward")],
+        [BATCH.format(name="compute_score")],
+        [BATCH.format(name="mine").replace("def", "async def", 1)],
+        ["def compute_score(**kwargs): return kwargs['ground_truth'] in kwargs['solution_str']"],
     ],
 )
-def test_refuses_a_file_without_one(tmp_path: Path, source: str) -> None:
-    with pytest.raises(RewardError, match=r"mine\.py"):
-        find_reward(write(tmp_path / "mine.py", source))
+def test_every_form_that_people_have_is_called(tmp_path: Path, sources: list[str]) -> None:
+    write(
+        tmp_path / "neighbour.py", "def compute_score(solution_str, ground_truth): return ground_truth in solution_str"
+    )
+    file = write(tmp_path / "mine.py", *sources)
+    assert [score(file, text)["score"] for text in ("7", "8", "17")] == [1.0, 0.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("source", "named"),
+    [
+        ("x = 1", "not found among its functions"),
+        (SHORT.format(name="a") + SHORT.format(name="b"), "a, b"),
+        ("def reward(response): ...", "completions"),
+        ("def reward(text, truth): ...", "response, answer"),
+        ("def reward(:", "SyntaxError"),
+        ("def reward(question, output, answer): ...", "solution_str, ground_truth"),
+        ("def reward(completions, level): return [1]", "no value for level"),
+        ("def reward(completions): return 1.0", "list of one"),
+        ("def reward(completions): return [1.0, 1.0]", "list of one"),
+        ("from ..helpers import same", "pkg://PACKAGE.mine"),
+    ],
+)
+def test_refuses_a_file_without_one(tmp_path: Path, source: str, named: str) -> None:
+    with pytest.raises(RewardError, match=r"mine\.py") as error:
+        compute_score("x", "7", "7", {}, file=str(write(tmp_path / "mine.py", source)))
+    assert named in str(error.value)
+
+
+def test_a_file_in_a_package_and_a_link_to_a_file_of_any_name(tmp_path: Path) -> None:
+    folder = tmp_path / "grading" / "math"
+    folder.mkdir(parents=True)
+    for package in (folder.parent, folder):
+        write(package / "__init__.py", "")
+    write(folder.parent / "helpers.py", "def same(a, b): return a == b")
+    relative = "from ..helpers import same\ndef reward(response, answer): return same(response, answer)"
+    (tmp_path / "reward.py").symlink_to(write(tmp_path / "4fj2-blob", SHORT.format(name="reward")))
+    for file in (write(folder / "mine.py", relative), tmp_path / "reward.py", tmp_path / "4fj2-blob"):
+        assert [score(file, text)["score"] for text in ("7", "8")] == [1.0, 0.0]
 
 
 def score(source: Path, response: str = "7", truth: Any = "7", **options: Any) -> dict[str, Any]:
-    reward = find_reward(source)
-    return dict(compute_score("x", response, truth, EXTRA, file=reward.file, function=reward.function, **options))
-
-
-def test_the_short_form_gets_the_row(tmp_path: Path) -> None:
-    file = write(tmp_path / "mine.py", SHORT.format(name="reward"))
-    assert [score(file, text)["score"] for text in ("7", "8")] == [1.0, 0.0]
+    return dict(compute_score("x", response, truth, EXTRA, file=reward_file(source), **options))
 
 
 @pytest.mark.parametrize(
@@ -96,9 +124,8 @@ def test_the_short_form_gets_the_row(tmp_path: Path) -> None:
         "def reward(response, answer): return eval(answer)",
         "def compute_score(data_source, solution_str, ground_truth, extra_info=None): return eval(ground_truth)",
         "async def reward(response, answer): return eval(answer)",
-        "def reward(response, answer, info=None): return eval(info['answer'])",
         "def reward(response, answer, scale=1.0, *, row=None): return eval(row['answer'])",
-        "def reward(response, answer, row, /): return eval(row['answer'])",
+        "def compute_score(solution_strs, ground_truths): return [eval(ground_truths[0])]",
     ],
 )
 def test_every_form_gives_the_same_keys(tmp_path: Path, source: str) -> None:
@@ -285,10 +312,7 @@ def test_the_call_of_a_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(RewardError, match=r"NO_SUCH_NAME.*reward\.v2\.py, line 11"):
         score("error")
     started = psutil.Process(int(score("process")))
-    sandbox = sandbox_of(file, "reward")
-    sandbox.socket.close()  # as when this process ends
-    assert sandbox.helper is not None
-    assert sandbox.helper.wait(20) == 0
+    sandbox_of(file, "reward").stop()
     with contextlib.suppress(psutil.NoSuchProcess):
         started.wait(20)
 
@@ -328,28 +352,28 @@ def test_a_file_that_cannot_be_imported_is_named(tmp_path: Path) -> None:
 def test_a_section_of_overrides_names_the_function(tmp_path: Path) -> None:
     file = write(tmp_path / "two.py", VERLS.format(name="compute_score"), SHORT.format(name="mine"))
     run, _ = compose(None, [*TOY, f"{FUNCTION}={{path:{file},name:mine}}"])
-    assert run.get(f"{FUNCTION}.reward_kwargs")["function"] == "mine"
-    assert run.get(OVERLONG) is False
+    assert run[f"{FUNCTION}.reward_kwargs"]["function"] == "mine"
+    assert run[OVERLONG] is False
 
 
 def test_one_override_is_all_that_a_run_needs(tmp_path: Path) -> None:
     short = write(tmp_path / "short.py", SHORT.format(name="reward"))
     run, notes = compose(None, [*TOY, f"{FUNCTION}.path={short}"])
-    assert run.get(f"{FUNCTION}.path") == ADAPTER
-    assert run.get(f"{FUNCTION}.reward_kwargs") == {"file": str(short), "function": "reward"}
-    assert run.get(OVERLONG) is False
+    assert run[f"{FUNCTION}.path"] == ADAPTER
+    assert run[f"{FUNCTION}.reward_kwargs"] == {"file": str(short)}
+    assert run[OVERLONG] is False
     assert any(OVERLONG in note for note in notes)
 
     verls = write(tmp_path / "verls.py", VERLS.format(name="mine"))
     scaled = [f"+{FUNCTION}.reward_kwargs.scale=2", f"{OVERLONG}=true"]
     run, notes = compose(None, [*TOY, f"{FUNCTION}.path={verls}", *scaled])
-    assert [run.get(f"{FUNCTION}.{key}") for key in ("path", "name")] == [ADAPTER, "compute_score"]
-    assert run.get(f"{FUNCTION}.reward_kwargs") == {"file": str(verls), "function": "mine", "scale": 2}
-    assert run.get(OVERLONG) is True
+    assert [run[f"{FUNCTION}.{key}"] for key in ("path", "name")] == [ADAPTER, "compute_score"]
+    assert run[f"{FUNCTION}.reward_kwargs"] == {"file": str(verls), "scale": 2}
+    assert run[OVERLONG] is True
     assert notes == ()
 
     run, _ = compose(None, TOY)
-    assert [run.get(f"{FUNCTION}.reward_kwargs.judge"), run.get(OVERLONG)] == ["release", True]
+    assert [run[f"{FUNCTION}.reward_kwargs.judge"], run[OVERLONG]] == ["release", True]
 
 
 @pytest.mark.parametrize(

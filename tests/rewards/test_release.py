@@ -106,3 +106,10 @@ def test_hostile_responses_end_in_time(caplog: pytest.LogCaptureFixture) -> None
             assert time.perf_counter() - start < limit * sandbox.WALL_FACTOR + slack, (response[:100], truth)
             assert result["score"] in (1.0, -1.0)
             result["pred"].encode()
+
+
+def test_math_verify_reads_the_whole_response_of_every_set() -> None:
+    for response, truth, right in (*LIBRARY, ("Answer: 42 liters", "42", True), ("So it is $40 + 2$.", "42", True)):
+        for data_source in ("aime24", "minerva", "toy_sum"):
+            verdict = compute_score(data_source, response, truth, judge="math_verify", time_limit=5)
+            assert verdict["acc"] == float(right), (data_source, response, truth)
