@@ -19,6 +19,7 @@ STAGED = {
     "recipe/rpg/README.md": "reproduce.md",
     "data/README.md": "data.md",
     "CONTRIBUTING.md": "contributing.md",
+    "rpg/rewards/verified/README.md": "verified.md",
     "docs/results.md": "after_a_run.md",  # the folder's own page
     "docs/results/README.md": "results/index.md",
 }

@@ -14,12 +14,10 @@ matplotlib.use("Agg")
 from matplotlib import pyplot
 
 from rpg.results import figures
-from rpg.results.comparison import t_quantile
 from rpg.results.formats import grid
 
 RESULTS = Path(__file__).resolve().parents[2] / "docs/results"
 SCORE, ACCURACY = "training score", "accuracy"
-UNTRAINED = "untrained model"
 
 
 def load(study: str) -> tuple[pandas.DataFrame, pandas.DataFrame]:
@@ -48,11 +46,6 @@ def untrained_accuracy() -> float:
     return pandas.read_parquet(RESULTS / "study.parquet", filters=[("step", "==", 0)]).accuracy.mean()
 
 
-def first_score(score: pandas.Series, runs: Iterable[str]) -> float:
-    """Return the mean score of the first batches of these runs, which the untrained model samples."""
-    return score.unstack("step").loc[list(runs), 1].mean()
-
-
 class Estimate(NamedTuple):
     """A difference, its standard error and the error's degrees of freedom."""
 
@@ -62,20 +55,6 @@ class Estimate(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.value:+.3f} ± {self.error:.3f}"
-
-    @property
-    def reach(self) -> float:
-        """Half the width of the 95 % interval."""
-        return t_quantile(0.975, self.freedom) * self.error
-
-    @property
-    def detectable(self) -> float:
-        """The true difference that a two-sided test at 5 % finds in 90 % of studies like this one."""
-        return self.reach + t_quantile(0.9, self.freedom) * self.error
-
-    def cells(self) -> list[str]:
-        """Table cells: the difference and its 90 % power."""
-        return [str(self), f"{self.detectable:.3f}"]
 
 
 def difference(runs: pandas.DataFrame, by: str, plus: Sequence[str], minus: Sequence[str], outcome: str) -> Estimate:

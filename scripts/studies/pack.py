@@ -17,24 +17,11 @@ from rpg.dotted import leaves
 from rpg.results.runs import load_runs
 
 METRICS = (
-    "critic/score/mean",
-    "critic/score_before_filtering/mean",
-    "actor/entropy",
-    "actor/rpg_kl",
-    "actor/grad_norm",
-    "actor/pg_clipfrac",
-    "response_length/mean",
-    "training/off_policy/ess",
-    "training/off_policy/kl",
-    "reference/kl_ema",
-    "training/filter_groups/evicted_samples",
-    "training/filter_groups/discarded_surplus_samples",
-    "timing_s/gen",
-    "timing_s/old_log_prob",
-    "timing_s/ref",
-    "timing_s/update_actor",
-    "timing_s/step",
-)
+    "critic/score/mean", "critic/score_before_filtering/mean", "actor/entropy", "actor/rpg_kl", "actor/grad_norm",
+    "actor/pg_clipfrac", "response_length/mean", "training/off_policy/ess", "training/off_policy/kl",
+    "reference/kl_ema", "training/filter_groups/evicted_samples", "training/filter_groups/discarded_surplus_samples",
+    "timing_s/gen", "timing_s/old_log_prob", "timing_s/ref", "timing_s/update_actor", "timing_s/step",
+)  # fmt: skip
 # paths on the machine that made a run
 NOT_SETTINGS = ("trainer.default_local_dir", "trainer.validation_data_dir", "trainer.rollout_data_dir", "ray_kwargs")
 
@@ -49,7 +36,7 @@ def main() -> None:
     source, target = map(Path, sys.argv[1:])
     root = f"{Path.cwd()}/"
     loaded, notes = load_runs([source], lambda metric: metric in METRICS or is_accuracy(metric))
-    for text in [note.text for note in notes] + [f"{run.path}: unfinished" for run in loaded if run.stopped_early]:
+    for text in [*notes] + [f"{run.directory}: unfinished" for run in loaded if run.stopped_early]:
         print(f"left out: {text}", file=sys.stderr)
     lines, settings = [], {}
     for run in sorted((run for run in loaded if not run.stopped_early), key=lambda run: str(run.directory)):
@@ -61,7 +48,7 @@ def main() -> None:
             for key, value in leaves(run.config)
             if not key.startswith(NOT_SETTINGS)
         }
-        metrics = run.metrics.rename(columns={key: "accuracy" for key in run.metrics if is_accuracy(str(key))})
+        metrics = run.frame.rename(columns={key: "accuracy" for key in run.frame if is_accuracy(str(key))})
         lines += [{"run": name, "method": run.method, "step": step, **row} for step, row in metrics.iterrows()]
     table = pandas.DataFrame(lines)
     table["settings"] = table.run.map({run: json.dumps(own, sort_keys=True) for run, own in settings.items()})

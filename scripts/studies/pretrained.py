@@ -6,23 +6,15 @@ from rpg.toy.demo import DEMOS, KL, Curve
 from rpg.toy.demo import draw as draw_curves
 from scripts.studies.common import SCORE, load, markdown
 
-PARTS = {  # logged seconds of a step
-    "rollouts": "timing_s/gen",
-    "old log-probs": "timing_s/old_log_prob",
-    "reference": "timing_s/ref",
-    "update": "timing_s/update_actor",
-    "step": "timing_s/step",
-}
-
 
 def tables() -> list[str]:
-    """Return Markdown: a row a seed: accuracy of sampled and of greedy answers, score, KL, seconds a step by part."""
+    """Return Markdown: a row a seed: accuracy of sampled and of greedy answers, score, KL."""
     runs, metrics = load("pretrained")
     greedy = metrics.accuracy.dropna().groupby("run").last()
     rows = []
     for run, seed in runs.seed[runs.arm == "smollm2"].astype(int).items():
         of_run = metrics.loc[run]
-        accuracy, median = of_run.accuracy.dropna(), of_run.median()
+        accuracy = of_run.accuracy.dropna()
         rows.append(
             [
                 str(seed),
@@ -31,12 +23,10 @@ def tables() -> list[str]:
                 f"{greedy['untrained-seed0']:.3f}",
                 f"{greedy[f'greedy-seed{seed}']:.3f}",
                 f"{runs[SCORE][run]:+.2f}",
-                f"{median[KL]:.2f}",
-                *(f"{median[part]:.1f}" for part in PARTS.values()),
+                f"{of_run[KL].median():.2f}",
             ]
         )
     head = ["seed", "accuracy before", "after 30 steps", "greedy before", "greedy after", SCORE, "median KL"]
-    head += [f"s {part}" for part in PARTS]
     return [markdown(head, rows)]
 
 

@@ -23,7 +23,11 @@ name=${1:-}
 shift
 runs=$PWD/checkpoints/$name rf=rpg_cpu_urkl1e-4_rf
 actor=actor_rollout_ref.actor sampling=actor_rollout_ref.rollout.val_kwargs
-divide=algorithm.norm_adv_by_std_in_grpo
+divide=algorithm.norm_adv_by_std_in_grpo loss=actor_rollout_ref.actor.policy_loss
+# a method decides its estimator, so that RPG-REINFORCE with GRPO's advantages states every key
+divided=(method=null rpg.method=rpg_rf_clip_ppo algorithm.adv_estimator=grpo "$loss.loss_mode=rpg_rf_urkl_clip_ppo"
+    "$loss._target_=rpg.verl_plugin.config.RPGPolicyLossConfig" "+$loss.kl_coef=1e-4" "+$loss.kl_scope=token"
+    "+$loss.rho_bound=2.0")
 # 12 batches of 32 prompts with 8 responses, 16 optimizer steps per batch
 task=(dataset=chain model=chain actor_rollout_ref.rollout.n=8 data.train_batch_size=32 "$actor.ppo_mini_batch_size=2"
     trainer.val_before_train=false)
@@ -51,7 +55,7 @@ study() {
     local seeds=(1 2 3)
     table_8 steps_16 "paper grpo-corrected" "$@"
     seeds=(4 5 6 7 8 9)
-    table_8 advantages/divided rpg-reinforce-urkl algorithm.adv_estimator=grpo "$@"
+    table_8 advantages/divided rpg-reinforce-urkl "${divided[@]}" "$@"
     table_8 advantages/not_divided grpo "$divide=false" "$@"
     table_8 advantages_own "grpo rpg-reinforce-urkl" "$@"
     table_8 advantages_twice "grpo rpg-reinforce-urkl" "$@" # what a seed does not fix
@@ -60,39 +64,35 @@ study() {
 }
 
 factors() {
-    local seed cell rate cells filter
+    local seed cell rate cells filter dapo=(method=null rpg.method=dapo algorithm.adv_estimator=grpo)
     for seed in ${SEEDS:-1 2 3 4 5 6 7}; do
         cells=(true false)
         ((seed > 4)) || cells+=(true-half)
         for cell in "${cells[@]}"; do
             filter=algorithm.filter_groups.enable=${cell%-half}
             [[ $cell == *-half ]] && rate=5e-5 || rate=1e-4
-            train "rpg-divided-$cell" "${rf}_clip_ppo_0.2_0.28" algorithm.adv_estimator=grpo "$filter" "$@"
-            train "dapo-divided-$cell" dapo_cpu "$filter" "$@"
+            train "rpg-divided-$cell" "${rf}_clip_ppo_0.2_0.28" "${divided[@]}" "$filter" "$@"
+            train "dapo-divided-$cell" dapo_cpu "${dapo[@]}" "$filter" "$@"
             train "rpg-mean-$cell" "${rf}_clip_ppo_0.2_0.28" "$filter" "$@"
-            train "dapo-mean-$cell" dapo_cpu "$divide=false" "$filter" "$@"
+            train "dapo-mean-$cell" dapo_cpu "${dapo[@]}" "$divide=false" "$filter" "$@"
         done
     done
 }
 
 pretrained() {
     local seed script=recipe/rpg/cpu/run_rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28_noiterref_smollm2.sh run
+    local greedy=("$sampling.n=1" "$sampling.do_sample=false" "$sampling.temperature=0") # the likeliest answers
     "$rpg" demo --prepare-only
     for seed in ${SEEDS:-1 2 3}; do
         run=$runs/smollm2-seed$seed
         [[ -d $run/global_step_30 ]] || bash "$script" "data.seed=$seed" "trainer.default_local_dir=$run" \
             trainer.total_training_steps=30 trainer.test_freq=5 "$@"
-        greedy "greedy-seed$seed" --checkpoint "$run/global_step_30"
+        [[ -f $runs/greedy-seed$seed/metrics.jsonl ]] ||
+            "$rpg" eval "$run/global_step_30" --out "$runs/greedy-seed$seed" "${greedy[@]}"
     done
-    greedy untrained-seed0
-}
-
-# The most likely answers of a checkpoint, or of the untrained model. Needs $script.
-greedy() { # NAME [--checkpoint DIR]
-    local out=$runs/$1
-    shift
-    [[ -f $out/metrics.jsonl ]] || "$rpg" eval "$script" "$@" --samples 1 --out "$out" "$sampling.do_sample=false" \
-        "$sampling.temperature=0"
+    run=$runs/untrained-seed0
+    [[ -f $run/metrics.jsonl ]] ||
+        bash "$script" trainer.val_only=true "trainer.default_local_dir=$run" "${greedy[@]}" "$@"
 }
 
 stability() {
@@ -103,10 +103,11 @@ stability() {
         train rpg_style_0.2_0.28 ${rf}_clip_ppo_0.2_0.28 "$@"
         train ufkl_0.03 rpg_cpu_ufkl1e-4_rf rpg.kl_coef=0.03 "$@"
         train grpo grpo_cpu $actor.clip_ratio_high=0.28 $divide=false \
-            reward.reward_kwargs.overlong_buffer_cfg.enable=true "$@"
+            method=null rpg.method=grpo algorithm.adv_estimator=grpo algorithm.filter_groups.enable=false \
+            $actor.use_kl_loss=true $actor.kl_loss_type=low_var_kl $actor.kl_loss_coef=1e-3 "$@"
         train urkl_0.03 $rf rpg.kl_coef=0.03 "$@"
         train urkl_0.03_clipped ${rf}_clip_ppo_0.2_0.28 rpg.kl_coef=0.03 "$@"
-        train hard_0.2_0.28 ${rf}_clip_ppo_0.2_0.28 $actor.policy_loss.loss_mode=rpg_rf_urkl_clip_hard "$@"
+        train hard_0.2_0.28 ${rf}_clip_ppo_0.2_0.28 method=rpg_rf_clip_hard "$@"
     done
 }
 

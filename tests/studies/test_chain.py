@@ -36,13 +36,14 @@ def test_every_solution_is_right_and_half_of_them_are_worked_out(problems):
 
 def test_prompts_and_solutions_fit(problems):
     run, _ = compose(None, ["profile=cpu", "dataset=chain", "model=chain", "method=rpg", "trainer.experiment_name=t"])
-    settings = run.settings
-    assert (settings.reward_file, settings.overlong) == ("pkg://rpg.rewards.gym", True)
+    prompt, response = run["data.max_prompt_length"], run["data.max_response_length"]
+    assert run["reward.custom_reward_function.reward_kwargs.file"] == "pkg://rpg.rewards.gym"
+    assert run["reward.reward_kwargs.overlong_buffer_cfg.enable"] is True
     tokenizer = model.build_tokenizer([model.format_prompt(problem.text) for problem in problems], 400)
-    assert max(len(model.encode_prompt(tokenizer, p.text)) for p in problems) <= settings.prompt
+    assert max(len(model.encode_prompt(tokenizer, p.text)) for p in problems) <= prompt
     longest = max(len(tokenizer.encode(chain.solution(problem))) for problem in problems)
-    assert longest < settings.response
-    assert chain.MODEL.max_response == settings.response
+    assert longest < response
+    assert chain.MODEL.max_response == response
 
 
 def test_half_a_model_is_built_again_and_a_whole_one_kept(tmp_path, monkeypatch):

@@ -7,14 +7,11 @@ import pandas
 import pytest
 import torch
 
-from rpg.names import DIVERGENCES
 from scripts.studies import __main__ as studies
 from scripts.studies import common, pack
 from scripts.studies.lab import __main__ as lab
 from scripts.studies.lab import rates, report
-from scripts.studies.lab.fixed_point import fixed_point
 from scripts.studies.lab.identity import identity_table
-from scripts.studies.lab.policy import over_seeds
 from scripts.studies.lab.scope import CUT, RESPONSE, TOKEN, Cell, train
 from tests.builders.runs import config, records, write_run
 
@@ -31,7 +28,7 @@ def test_packed_runs_are_read_again(tmp_path, monkeypatch):
     shutil.rmtree(tmp_path / "runs/urkl-seed1")  # of another machine: it stays in the file
     pack.main()
     monkeypatch.setattr(common, "RESULTS", tmp_path)
-    runs, metrics = common.load("small")
+    runs, _ = common.load("small")
     assert list(runs.index) == ["urkl-seed1", "urkl-seed2"]
     assert set(runs.arm) == {"urkl"}
     assert list(runs.seed) == [1, 2]
@@ -40,7 +37,6 @@ def test_packed_runs_are_read_again(tmp_path, monkeypatch):
     assert list(runs[common.ACCURACY]) == [0.5, 0.5]
     # scores -0.4, -0.3, -0.2, -0.1 in batches 1 to 4
     assert list(runs[common.SCORE]) == pytest.approx([-0.25, -0.25])
-    assert common.first_score(metrics["critic/score/mean"], runs.index) == pytest.approx(-0.4)
 
 
 @pytest.mark.parametrize("sides", [(["a"], ["b"]), (["b"], ["a"])])
@@ -72,17 +68,6 @@ def test_the_laboratory_and_every_table_and_picture(tmp_path, capsys):
 def test_enumerated_numbers_are_those_of_the_code():
     table = identity_table()
     pandas.testing.assert_frame_equal(report.load("identity")[table.columns], table, rtol=1e-6, atol=1e-12)
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("form", [DIVERGENCES[0].upper(), "verl's k3"])
-def test_a_fixed_point_is_that_of_the_code(form):
-    """Within a quarter of a standard error: another processor rounds otherwise."""
-    rows = report.load("fixed_point").set_index(["label", "beta"])
-    row = rows.loc[form, 0.1]
-    measured = over_seeds(fixed_point(form, 0.1, lab.SEEDS))
-    for name in ("reward", "kl_start", "gap"):
-        assert measured[name] == pytest.approx(row[name], abs=row[f"{name}_se"] / 4)
 
 
 @pytest.mark.full

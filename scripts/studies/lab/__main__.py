@@ -1,7 +1,7 @@
-"""Compute the laboratory's exact tables: expected gradients and fixed points, by enumeration, on a small problem.
+"""Compute the laboratory's exact tables: expected gradients and rewards, on a small problem.
 
 python -m scripts.studies.lab                   in a checkout; writes docs/results/lab.parquet, an hour on one core
-python -m scripts.studies.lab --quick --out F   fewer seeds, ages and betas, half a minute
+python -m scripts.studies.lab --quick --out F   fewer seeds and ages, half a minute
 python -m scripts.studies.lab --only scope      this question alone; the others' numbers stay as they are
 python -m scripts.studies lab                   prints the tables
 """
@@ -18,7 +18,6 @@ import torch
 
 from scripts.studies.common import RESULTS
 from scripts.studies.lab.bias import bias_table
-from scripts.studies.lab.fixed_point import fixed_point_table
 from scripts.studies.lab.identity import identity_table
 from scripts.studies.lab.rates import RATES, rates_table
 from scripts.studies.lab.scope import CELLS, scope_table
@@ -27,7 +26,6 @@ SEEDS = 64  # 16 for the bias
 QUESTIONS: dict[str, tuple[Callable[[], pd.DataFrame], Callable[[], pd.DataFrame]]] = {  # and the quick form
     "identity": (identity_table, identity_table),
     "gradient": (partial(bias_table, SEEDS // 4), partial(bias_table, 2, ages=(0, 4))),
-    "fixed_point": (partial(fixed_point_table, SEEDS), partial(fixed_point_table, 2, betas=(0.3,))),
     "rates": (partial(rates_table, SEEDS), partial(rates_table, 2, (6,), RATES[4:5])),
     "scope": (partial(scope_table, SEEDS), partial(scope_table, 2, cells=CELLS[:1])),
 }

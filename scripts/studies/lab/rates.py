@@ -15,8 +15,8 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 from rpg.config.compose import of_script
-from rpg.config.keys import ACTOR
-from rpg.registry import recipe
+from rpg.config.verl_keys import ACTOR
+from rpg.registry import scripts as recipe
 from scripts.studies.lab.policy import GROUP, GROUPS, Policy, at, over_seeds, sample
 from scripts.studies.lab.task import Task
 
@@ -54,9 +54,10 @@ def method_of(name: str) -> Method:
 
     register()
     run = of_script(recipe.find(name), [])
-    actor = omega_conf_to_dataclass(OmegaConf.create(run.get(ACTOR)))
-    estimator = {"grpo": "grpo_vectorized"}.get(run.settings.estimator, run.settings.estimator)  # equal, and fast
-    return Method(actor, get_adv_estimator_fn(estimator), run.settings.divided)
+    actor = omega_conf_to_dataclass(OmegaConf.create(run[ACTOR]))
+    estimator = run["algorithm.adv_estimator"]
+    estimator = {"grpo": "grpo_vectorized"}.get(estimator, estimator)  # equal, and fast
+    return Method(actor, get_adv_estimator_fn(estimator), run["algorithm.norm_adv_by_std_in_grpo"])
 
 
 def loss_of(method: Method, log_prob: Tensor, old: Tensor, initial: Tensor, advantages: Tensor) -> Tensor:

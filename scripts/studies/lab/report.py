@@ -6,10 +6,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from rpg.registry.labels import method_of_name
 from rpg.results.figures import looks_of
+from scripts.make_recipe import names
 from scripts.studies.common import RESULTS, markdown, picture
-from scripts.studies.lab.fixed_point import BETAS, FORMS
 from scripts.studies.lab.rates import ARMS
 from scripts.studies.lab.scope import CUT, RESPONSE, REWARD, TOKEN
 
@@ -42,12 +41,14 @@ def _gradient() -> str:
 
 
 def _fixed_points() -> str:
-    table = load("fixed_point").set_index(["label", "beta"])
-    table["J"] = table.reward - table.index.get_level_values("beta") * table.kl_start
-    rows = [[form, *(f"{table.J[form, beta]:.3f}" for beta in BETAS)] for form in FORMS]
-    best = (table.J + table.gap).loc["RKL"]
-    rows.append(["maximum of J", *(f"{best[beta]:.3f}" for beta in BETAS)])
-    return markdown(["form", *(f"J, beta {beta}" for beta in BETAS)], rows)
+    """J after exact gradients with a fixed reference; the code that made these lines last stood in commit 255f97c7."""
+    table = load("fixed_point")
+    table["J"] = table.reward - table.beta * table.kl_start
+    table = table.assign(best=table.J + table.gap).set_index(["label", "beta"])
+    betas, forms = (0.1, 0.3), ("FKL", "RKL", "UFKL", "URKL", "verl's k3", "RKL of responses")
+    rows = [[form, *(f"{table.J[form, beta]:.3f}" for beta in betas)] for form in forms]
+    rows.append(["maximum of J", *(f"{table.best['RKL', beta]:.3f}" for beta in betas)])
+    return markdown(["fixed reference", *(f"J, beta {beta}" for beta in betas)], rows)
 
 
 def best_rates() -> pd.DataFrame:
@@ -61,7 +62,7 @@ def best_rates() -> pd.DataFrame:
             own = of_length[of_length.label == name].reset_index(drop=True)
             once, twice = own[own.fresh].itertuples()
             lines.append({
-                "length": length, "label": method_of_name(name), "steps": once.steps, "best": once.lr,
+                "length": length, "label": names()[name].label, "steps": once.steps, "best": once.lr,
                 "reward": once.reward, "error": once.reward_se, "lost": twice.reward - once.reward,
                 "lost_error": math.hypot(once.reward_se, twice.reward_se),
             })  # fmt: skip
@@ -71,13 +72,20 @@ def best_rates() -> pd.DataFrame:
 
 
 def _rates() -> str:
-    rows = []
-    for row in best_rates().itertuples():
-        less = "" if row.less == 0 else f"{row.less:+.3f} ± {row.less_error:.3f}"
-        rows.append([f"{row.label}, {row.steps:g}", f"{row.length:g}", f"{row.best:.2g}", f"{row.reward:.3f}", less,
-                     f"{row.lost:+.3f} ± {row.lost_error:.3f}"])  # fmt: skip
-    head = ["loss, steps a batch", "tokens", "best rate", "E[R]", "less RPG-REINFORCE's", "at twice the rate, less"]
-    return markdown(head, rows)
+    """One line a loss: E[R] and its difference to RPG-REINFORCE's by length; then the change at twice the best rate."""
+    table = best_rates()
+    rows, twice = [], []
+    for label, lines in table.groupby("label", sort=False):
+        cells = [f"{label}, {lines.steps.iloc[0]:g}"]
+        for row in lines.itertuples():
+            cells += [f"{row.reward:.3f}", "" if row.less == 0 else f"{row.less:+.3f} ± {row.less_error:.3f}"]
+        rows.append(cells)
+        twice.append([cells[0], *(f"{row.lost:+.3f} ± {row.lost_error:.3f}" for row in lines.itertuples())])
+    lengths = [f"{length:g}" for length in table.length.unique()]
+    head = ["loss, steps a batch"]
+    head += [text for length in lengths for text in (f"E[R], {length} tokens", "less RPG-REINFORCE's")]
+    changes = markdown(["at twice the rate, less", *(f"{length} tokens" for length in lengths)], twice)
+    return f"{markdown(head, rows)}\n\n{changes}"
 
 
 def by_end() -> pd.DataFrame:
@@ -100,7 +108,7 @@ def _scope_by_end() -> str:
 
 def draw(out: Path) -> None:
     """Draw rates.png: E[R] by learning rate."""
-    rates, labels = load("rates"), {name: method_of_name(name) for name in ARMS}
+    rates, labels = load("rates"), {name: names()[name].label for name in ARMS}
     looks = looks_of(list(labels.values()))
     with picture(out / "rates.png", 1, 2, figsize=(12.5, 4.2), sharey=True) as axes:
         for axis, (length, of_length) in zip(axes, rates[~rates.fresh].groupby("length"), strict=True):
