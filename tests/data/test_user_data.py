@@ -284,8 +284,8 @@ OBJECTS = b"[" + b",".join(LINES) + b"]"
     [
         ("t.csv", b"\xef\xbb\xbf" + SPREADSHEET),
         ("t.tsv", TABLE.replace(b",", b"\t")),
-        ("t.csv.gz", gzip.compress(TABLE)),
-        ("t.jsonl.gz", gzip.compress(b"\n".join(LINES))),
+        ("t.csv.gz", gzip.compress(TABLE, mtime=0)),
+        ("t.jsonl.gz", gzip.compress(b"\n".join(LINES), mtime=0)),
         ("t.json", b'{"version": "1", "data": ' + OBJECTS + b"}"),
         ("t.json", b"\n".join([*LINES, b'{"Q": "Another type?", "A": 1.5}'])),
         ("part/a.jsonl", b"\n".join(LINES)),
