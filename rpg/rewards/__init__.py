@@ -4,12 +4,11 @@ verl imports this in every reward worker, so its import must be fast: no torch, 
 child processes that start with the first answer that needs them.
 """
 
-import math
 from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Any, TypedDict
 
-from rpg.registry.datasets import OF_SPELLING, DataSet, of_source
+from rpg.registry.datasets import OF_SPELLING, of_source
 from rpg.rewards import release
 from rpg.rewards.extract import ANSWER_END, up_to
 from rpg.rewards.verified import judge_response
@@ -17,7 +16,7 @@ from rpg.rewards.verified import judge_response
 KNOWN_DATA_SOURCES = frozenset(OF_SPELLING)
 OURS = "pkg://rpg.rewards"  # this module as reward.custom_reward_function.path
 JUDGES = ("release", "verified", "math_verify")  # docs/judges.md
-OPTIONS = ("judge", "time_limit", "boxed_fallback")  # keywords of compute_score
+OPTIONS = ("judge",)  # keywords of compute_score
 
 
 class Score(TypedDict):
@@ -35,28 +34,25 @@ def compute_score(
     extra_info: dict | None = None,
     *,
     judge: str = "release",
-    time_limit: float | None = None,
-    boxed_fallback: bool | None = None,
 ) -> Score:
     """Score one response: {"score": +1.0 or -1.0, "acc": 1.0 or 0.0, "pred": the extracted answer}.
 
-    `pred` is "" if the response has no answer. The keywords can be set as
-    `reward.custom_reward_function.reward_kwargs`:
-
-    - `judge`: "release", the release's rule (release.py), "verified", ours (verified/), or "math_verify", the release's
-      rule for MATH (Math-Verify on the whole response) for every set;
-    - `time_limit`, not for `verified`: seconds of processor time of math-verify per response (default 5.0);
-    - `boxed_fallback`, for `verified` only: whether the last \\boxed{} of a response without "Answer:" counts
-      (default True).
+    `pred` is "" if the response has no answer. judge, of `reward.custom_reward_function.reward_kwargs`: "release", the
+    release's rule (release.py), "verified", ours (verified/), or "math_verify", the release's rule for MATH
+    (Math-Verify on the whole response) for every set.
 
     The toy task is scored like the integer sets. Of `extra_info`, `answer_end` is read: the answer to a few-shot prompt
     begins the response and ends there.
 
-    Raises ValueError for an unknown data_source, an unknown judge, an invalid time_limit, or an option of the other
-    judge; TypeError for a ground truth that is neither text nor a number.
+    Raises ValueError for an unknown data_source or judge, TypeError for a ground truth that is neither text nor a
+    number.
     """
-    rule = _rule(data_source).answers
-    check_options(judge, time_limit, boxed_fallback)
+    check_options(judge)
+    if (row := of_source(data_source)) is None:
+        raise ValueError(
+            f"data_source {data_source!r} has no score function; rename it in the parquet file (MATH/NAME: the set "
+            "NAME by MATH's rule; rpg.rewards.KNOWN_DATA_SOURCES has all), or use your own reward function"
+        )
     if not isinstance(ground_truth, (str, Real)):
         raise TypeError(
             f"ground_truth is {ground_truth!r} ({type(ground_truth).__name__}) in a row of {data_source!r}; "
@@ -66,12 +62,11 @@ def compute_score(
     if (answer := few_shot_answer(solution_str, extra_info)) is not None:
         solution_str = f"Answer: \\boxed{{{answer}}}"
     if judge == "verified":
-        correct, pred = judge_response(solution_str, truth, boxed_fallback is not False, integers_only=rule == "sum")
-    elif judge == "release" and rule != "expression":
+        correct, pred = judge_response(solution_str, truth, integers_only=row.answers == "sum")
+    elif judge == "release" and row.answers != "expression":
         correct, pred = release.judge_text(solution_str, truth)
     else:
-        limit = release.TIME_LIMIT if time_limit is None else time_limit
-        correct, pred = release.judge_expression(solution_str, truth, limit)
+        correct, pred = release.judge_expression(solution_str, truth)
     return {"score": 1.0 if correct else -1.0, "acc": float(correct), "pred": utf8(pred)}
 
 
@@ -87,32 +82,15 @@ def few_shot_response(answer: str, extra_info: Mapping[str, Any] | None) -> str 
     return f" {answer}{end}" if end else None
 
 
-def check_options(judge: str = "release", time_limit: float | None = None, boxed_fallback: bool | None = None) -> None:
-    """Raise ValueError for an unknown judge, an invalid time limit, or an option that the judge does not have."""
+def check_options(judge: str = "release") -> None:
+    """Raise ValueError for an unknown judge."""
     if judge not in JUDGES:
         raise ValueError(f"judge={judge} is not known; choices: {', '.join(JUDGES)}")
-    if time_limit is not None and not (isinstance(time_limit, Real) and 0 < time_limit < math.inf):
-        raise ValueError(f"time_limit={time_limit} must be a positive number of seconds")
-    if judge == "verified" and time_limit is not None:
-        raise ValueError(f"time_limit={time_limit} is not valid with judge=verified, which needs none")
-    if judge != "verified" and boxed_fallback is not None:
-        raise ValueError(f"boxed_fallback={boxed_fallback} is valid only with judge=verified, not with judge={judge}")
 
 
 def is_known(data_source: str | None) -> bool:
     """Return whether `compute_score` scores rows with this data_source; None is that of a row without one."""
     return of_source(data_source) is not None
-
-
-def _rule(data_source: str) -> DataSet:
-    """Return the set whose rule scores a data_source; raises ValueError, with what to do, without one."""
-    row = of_source(data_source)
-    if row is None:
-        raise ValueError(
-            f"data_source {data_source!r} has no score function; rename it in the parquet file (MATH/NAME: the set "
-            "NAME by MATH's rule; rpg.rewards.KNOWN_DATA_SOURCES has all), or use your own reward function"
-        )
-    return row
 
 
 def utf8(text: str) -> str:

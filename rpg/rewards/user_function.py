@@ -35,30 +35,17 @@ def as_score(value: Any, where: str) -> Score:
 
     Raises RewardError for a value that is not a finite number, and for a key that verl uses itself.
     """
-    values = dict(value) if isinstance(value, Mapping) else {"score": value}
-    if "score" not in values:
-        has = ", ".join(map(repr, values)) or "nothing"
-        raise RewardError(f"{where}: returns {has} and no score; return a number, or a mapping with score")
+    values = {"score": None, **value} if isinstance(value, Mapping) else {"score": value}
     pred = values.pop("pred", None)
-    for key in values:
-        if not isinstance(key, str):
-            raise RewardError(f"{where}: returns the key {key!r}, which is not text; choose a name")
-        if key in VERL_COLUMNS:
-            raise RewardError(f"{where}: returns the key {key!r}, which verl uses itself; choose another name")
-    numbers = {"score": values["score"], "acc": values.get("acc", values["score"]), **values}
-    checked = {key: _number(number, f"{where}: {key}") for key, number in numbers.items()}
-    return {**checked, "pred": "" if pred is None else utf8(str(pred))}  # type: ignore[typeddict-item]
-
-
-def _number(value: Any, what: str) -> float:
-    """Return what Python, numpy or torch calls a number or a boolean as a float."""
-    try:
-        if isinstance(value, str | bytes | bytearray) or getattr(value, "ndim", 0):
-            raise TypeError
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        text = f"{value!r:.80}"
-        raise RewardError(f"{what}={text} is not a number; return a number, or text as `pred`") from None
-    if not math.isfinite(number):
-        raise RewardError(f"{what}={number} is not a finite number; return a number")
-    return number
+    scores: dict[str, Any] = {}
+    for key, number in {"score": None, "acc": values["score"], **values}.items():
+        if not isinstance(key, str) or key in VERL_COLUMNS:
+            raise RewardError(f"{where}: returns the key {key!r}, which verl cannot log; choose another name")
+        try:
+            scores[key] = float("text" if isinstance(number, str | bytes) else number)
+        except (TypeError, ValueError, OverflowError):
+            text = f"{number!r:.80}"
+            raise RewardError(f"{where}: {key}={text} is not a number; return a number, or text as `pred`") from None
+        if not math.isfinite(scores[key]):
+            raise RewardError(f"{where}: {key}={number} is not a finite number; return a number")
+    return {**scores, "pred": "" if pred is None else utf8(str(pred))}  # type: ignore[typeddict-item]

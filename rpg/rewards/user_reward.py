@@ -5,12 +5,11 @@ from functools import cache
 from typing import Any
 
 from rpg.rewards import Score, few_shot_response
-from rpg.rewards.sandbox import Sandbox
+from rpg.rewards.sandbox import START_SECONDS, Sandbox
 from rpg.rewards.user_function import RewardError
 
 ADAPTER = "pkg://rpg.rewards.user_reward"  # reward.custom_reward_function.path
 CALLED_WITH = ("file", "function", "reward_limit", "data_source", "solution_str", "ground_truth", "extra_info")
-START_SECONDS = 600.0  # for the import of the file
 
 
 class RewardTimeout(RewardError):
@@ -20,15 +19,23 @@ class RewardTimeout(RewardError):
 @cache
 def sandbox_of(file: str, function: str | None) -> Sandbox:
     """Return this process's sandbox for a reward function."""
-    return Sandbox("rpg.rewards.user_child", file, function or "", start_seconds=START_SECONDS)
+    return Sandbox("rpg.rewards.user_child", file, function or "")
 
 
 def load(file: str, function: str | None = None) -> None:
     """Import the file or pkg://MODULE in a child. Raises RewardError if that fails or it has no such function."""
+    _call(file, function)
+
+
+def _call(file: str, function: str | None, *request: Any, limit: float | None = None) -> Any:
     try:
-        sandbox_of(file, function).start()
+        return sandbox_of(file, function).call(*request, limit=limit)
+    except TimeoutError:
+        raise RewardTimeout(f"the reward took more than {limit or START_SECONDS:g} s (rpg.reward_limit)") from None
+    except ConnectionError as error:
+        raise RewardError(f"{file}: {error}") from None
     except RuntimeError as error:
-        raise RewardError(f"{file}: {error}") from error
+        raise RewardError(str(error)) from None
 
 
 def compute_score(
@@ -49,18 +56,8 @@ def compute_score(
     options: further reward_kwargs, passed to the function as keywords.
     Raises RewardError for a call that raises or exceeds the limit, and for a value that is not a reward.
     """
-    request = (str(data_source), solution_str, ground_truth, {} if extra_info is None else extra_info, options)
-    try:
-        score, error = sandbox_of(file, function).call(request, reward_limit)
-    except TimeoutError:
-        raise RewardTimeout(f"the reward took more than {reward_limit:g} s (rpg.reward_limit)") from None
-    except ConnectionError:
-        raise RewardError(f"{file}: its process ended (killed, out of memory, os._exit)") from None
-    except RuntimeError as failure:
-        raise RewardError(f"{file}: {failure}") from failure
-    if error:
-        raise RewardError(error)
-    return score
+    extra = {} if extra_info is None else extra_info
+    return _call(file, function, str(data_source), solution_str, ground_truth, extra, options, limit=reward_limit)
 
 
 WRONG = "no such answer"

@@ -121,8 +121,6 @@ CASES: list[tuple[str, list[str], list[str]]] = [
     ("schedule_free", ["optim=schedulefree", f"{A}.optim.optimizer=AdamW"], []),
     ("schedule_free", ["optim=schedulefree", f"{A}.optim.lr_warmup_steps=10"], []),
     ("schedule_free", [f"{A}.optim.optimizer=AdamWScheduleFree"], []),
-    ("judge", [f"+{KWARGS}.boxed_fallback=true"], [f"{KWARGS}.boxed_fallback=True"]),
-    ("judge", [f"+{KWARGS}.time_limit=0"], []),
     ("judge", [f"+{KWARGS}.jugde=release"], []),
     ("judge", ["reward.custom_reward_function.path={toy}/mine.py"], [f"{KWARGS}.judge=release"]),
     ("reward_function", ["reward.custom_reward_function.path=/nowhere/mine.py"], []),

@@ -144,8 +144,7 @@ def test_no_check_stumbles_over_an_odd_value(toy_config, part, monkeypatch):
     "overrides",
     [
         [],
-        [f"+{KWARGS}.time_limit=1.5"],
-        ["judge=verified", f"+{KWARGS}.boxed_fallback=false"],
+        ["judge=verified"],
         [f"reward.custom_reward_function.path={Path(rewards.__file__)}"],
         [f"{A}.use_kl_loss=true", f"{A}.kl_loss_coef=0.0"],
         ["reference=every_k", "schedule=async", "pi_old=behavior"],

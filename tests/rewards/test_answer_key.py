@@ -104,8 +104,3 @@ BOXES = [
 @pytest.mark.parametrize(("response", "truth", "right"), BOXES)
 def test_boxes_in_a_row_are_a_list(response: str, truth: str, right: bool) -> None:
     assert judge(response, truth)["acc"] == right
-
-
-def test_boxed_fallback_can_be_switched_off() -> None:
-    assert judge(r"\boxed{12}", "12", boxed_fallback=False)["score"] == -1.0
-    assert judge(r"Answer: \boxed{12}", "12", boxed_fallback=False)["score"] == 1.0

@@ -1,4 +1,4 @@
-r"""The verifier `verified`: compares what answers mean, not how they are written (README.md). One function."""
+"""The verifier `verified`: compares what answers mean, not how they are written (README.md). One function."""
 
 import re
 
@@ -14,15 +14,12 @@ MIXED = re.compile(
 __all__ = ["judge_response"]  # the room's one door (tests/test_layers.py)
 
 
-def judge_response(
-    response: str, truth: str, boxed_fallback: bool = True, integers_only: bool = False
-) -> tuple[bool, str]:
+def judge_response(response: str, truth: str, integers_only: bool = False) -> tuple[bool, str]:
     """Return whether the response's answer equals `truth` in meaning, and that answer.
 
-    boxed_fallback: whether the last \boxed{} counts where there is no "Answer:".
     integers_only: nothing but the number itself counts, as for the toy task: no 27 + 48.
     """
-    answer, truth = extract_answer(response, boxed_fallback), bare_truth(truth)
+    answer, truth = extract_answer(response), bare_truth(truth)
     is_read = 0 < len(answer) <= MAX_ANSWER_CHARS >= len(truth)
     is_right = is_read and _is_same(*_mixed(normalize(answer), normalize(truth)), integers_only)
     return is_right, answer[:MAX_ANSWER_CHARS]

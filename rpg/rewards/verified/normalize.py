@@ -6,7 +6,7 @@ import unicodedata
 from functools import lru_cache
 from pathlib import Path
 
-from rpg.rewards.extract import BOX, MAX_ANSWER_CHARS, TAIL_CHARS, boxed_list, content_of
+from rpg.rewards.extract import MAX_ANSWER_CHARS, TAIL_CHARS, boxed_list, boxes
 
 
 def read_table(name: str) -> dict[str, dict[str, tuple[str, str]]]:
@@ -118,14 +118,11 @@ def bare_truth(text: str) -> str:
     """Return a truth without JSON's escapes; of a sentence or solution, or several boxes, the boxes if one list."""
     if "\\begin" not in text:  # there, \\ ends a row
         text = TWICE_ESCAPED.sub("", text)
-    boxes = list(BOX.finditer(text))
-    is_sentence = bool(boxes) and (len(text) > MAX_ANSWER_CHARS or WORD.search(text[: boxes[0].start()]) is not None)
-    if len(boxes) > 1 or is_sentence:
-        last = content_of(text, boxes[-1])
-        contents = {read[0].strip() for box in boxes if (read := content_of(text, box)) is not None}
-        listed = boxed_list(text[-TAIL_CHARS:])
+    found = boxes(text)
+    if found and (len(found) > 1 or len(text) > MAX_ANSWER_CHARS or WORD.search(text[: found[0][0]])):
+        listed, contents = boxed_list(text[-TAIL_CHARS:]), {content for _, content, _ in found}
         is_whole = len(", ".join(contents)) <= len(listed) and all(content in listed for content in contents)
-        if is_whole and last is not None and not WORD.search(text, last[1]):  # a word after it may be a unit
+        if is_whole and not WORD.search(text, found[-1][2]):  # a word after it may be a unit
             return listed
     return text
 
@@ -155,9 +152,9 @@ def unwrap(text: str) -> str:
     text = re.sub(r"\\(?:begin|end)\{(?:equation|displaymath|math)\*?\}|\\(?:text)?color\s*\{[^{}]*\}", "", text)
     text = re.sub(r"\\[()]|(?<!\\)\\[\[\]]", "", text).replace("`", "")
     text = EMPHASIS.sub(r"\1", text)
-    while (box := BOX.search(text)) and (read := content_of(text, box)) is not None:
-        content, end = read
-        text = text[: box.start()] + content + text[end:]
+    while found := boxes(text):
+        start, content, end = found[0]
+        text = text[:start] + content + text[end:]
     previous = None
     while text != previous:
         previous, text = text, FONT.sub(r"\1", text)
