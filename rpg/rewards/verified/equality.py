@@ -19,13 +19,12 @@ from rpg.rewards.verified.evaluate import (
     value,
     variables,
 )
-from rpg.rewards.verified.formula import Node, Unreadable, read_formula
+from rpg.rewards.verified.formula import Node, Unreadable, number, read_formula, substituted
 from rpg.rewards.verified.normalize import DOUBT
 from rpg.rewards.verified.structure import (
     ABSOLUTE,
     INFINITY,
     INTERVALS,
-    MEASURE,
     Items,
     Relation,
     Structure,
@@ -39,29 +38,40 @@ from rpg.rewards.verified.values import same_value
 
 MAX_ITEMS = 40  # length of a list, to bound the matching
 End = Fraction | float  # an end of a region; floats are infinities
-COMPARISONS = operator.lt, operator.gt, operator.le, operator.ge, operator.eq, operator.ne
-SIGNS: dict[str, Callable[[End, End], bool]] = dict(
-    zip(("<", ">", "\\le", "\\ge", "=", "\\ne"), COMPARISONS, strict=True)
-)
+SIGNS = {"<": operator.lt, "\\le": operator.le, "=": operator.eq}
+SIGNS |= {">": operator.gt, "\\ge": operator.ge, "\\ne": operator.ne}
 FLIPPED = {">": "<", "\\ge": "\\le"}
-NAMES = re.compile(r"\\text\s*\{[^{}]*\}|\\[A-Za-z]+|[A-Za-z]")
+NAMES = re.compile(r"\\text\s*\{[^{}]*\}|\\[A-Za-z]+|[A-Za-z](?:_(?:\w|\{\w\}))?")
 FUNCTION = re.compile(r"([A-Za-z])\s*\(\s*([A-Za-z])\s*\)\s*=")
 PARAMETERS = frozenset("klmn")  # of families
+CONSTANTS = frozenset(("C", "c", "K", "C_1", "c_1", "C_{1}", "c_{1}", "C_0"))  # of integration
 ANY_INTEGER = re.compile(  # after \frac{\pi}{4} + k\pi
-    r"(?<=\S)[\s,;]*\(?\s*(?:\\text\s*\{)?\s*(?:(?:where|for|with|and)\s*(?:any|all|some)?\s*)?(?:integers?\s*)?"
-    r"\}?\s*[a-z]\s*(?:\\in\s*(?:\\(?:mathbb|text)\s*\{Z\}|Z)|(?:\\text\s*\{)?\s*(?:is|be) any? integer\s*\}?)\s*\)?$"
+    r"(?<=\S)[\s,;]*\(?\s*(?:\\text\s*\{)?\s*(?:(?:where|for|with|and)\s*(?:any|all|some)?\s*)?"
+    r"(?P<first>integers?\s*)?\}?\s*(?P<name>[a-z])\s*(?:"
+    r"\\in\s*(?:\\(?:mathbb|text)\s*\{Z\}|Z)|(?:\\text\s*\{)?\s*(?:is|be) any? integer"
+    r"\s*\}?|(?(first)|(?!)))\s*\)?$"
 )
 FOR_ALL = re.compile(r"(?<=\S)[\s,;(]*(?:\\text\s*\{\s*)?(?:\\forall|for (?:all|any|every|each)(?![a-z])).*$")
 LIMITED = re.compile(rf"\\(?:ne|setminus)(?![a-z])|{DOUBT.pattern}", re.IGNORECASE)
 CHOICES = re.compile("A?B?C?D?E?F?")  # several letters of a question
+CHOICE = re.compile(r"\(?([A-F])[).:]\)?(?: (.+))?")  # (B) 12
 ROUGHLY = Fraction(1, 100)  # of the rounded value after \\approx
 
 
 def same_answer(answer: str, truth: str) -> bool:
     """Return whether two normalized texts mean the same, up to the names of bound variables."""
+    answer, truth = _chosen(answer, truth), _chosen(truth, answer)
+    declared = {match["name"] for text in (answer, truth) if (match := ANY_INTEGER.search(text))}
     answer, truth = _without_domain(answer, truth), _without_domain(truth, answer)
-    renamed = _renamed(answer, truth)
+    renamed = _renamed(answer, truth, declared)
     return same(read(answer), read(truth)) or (renamed != answer and same(read(renamed), read(truth)))
+
+
+def _chosen(text: str, other: str) -> str:
+    """Return the letter of "(B) 12", without doubt, if the other text is only a letter."""
+    choice = CHOICE.fullmatch(text)
+    is_sure = choice and not LIMITED.search(choice[2] or "") and not CHOICE.search(choice[2] or "")
+    return choice[1] if choice and is_sure and len(other) == 1 else text
 
 
 def _without_domain(text: str, other: str) -> str:
@@ -71,17 +81,19 @@ def _without_domain(text: str, other: str) -> str:
     return text[: remark.start()] if remark and not FOR_ALL.search(other) and not LIMITED.search(remark[0]) else text
 
 
-def _renamed(answer: str, truth: str) -> str:
-    """Name the argument of a function, or the parameter of a family such as k\\pi, as in the truth."""
-    letters, truth_letters = ({*filter(str.isalpha, NAMES.findall(text))} for text in (answer, truth))
+def _renamed(answer: str, truth: str, declared: set[str]) -> str:
+    """Name the argument of a function, a constant, or the parameter of a family such as k\\pi, as in the truth.
+
+    declared: names of integers, as one of the texts says.
+    """
     functions = FUNCTION.match(answer), FUNCTION.match(truth)
+    names, truth_names = ({*NAMES.findall(text.rpartition("=")[2])} for text in (answer, truth))
+    old, new = names - truth_names, truth_names - names
     if functions[0] and functions[1] and functions[0][1] == functions[1][1]:
         old, new = ({function[2]} for function in functions if function)
-    elif "\\pi" in answer and "\\pi" in truth:
-        old, new = (letters - truth_letters) & PARAMETERS, (truth_letters - letters) & PARAMETERS
-    else:
-        return answer
-    if len(old) != 1 or len(new) != 1 or new & letters:
+    elif not (old | new <= CONSTANTS or old == declared or new == declared):
+        old, new = (changed & PARAMETERS if "\\pi" in answer and "\\pi" in truth else set() for changed in (old, new))
+    if len(old) != 1 or len(new) != 1 or new & names:
         return answer
     return NAMES.sub(lambda name: min(new) if name[0] in old else name[0], answer)
 
@@ -97,29 +109,37 @@ def same(answer: Structure, truth: Structure) -> bool:
             pass  # ends with variables are compared as text
     if isinstance(answer, Relation) or isinstance(truth, Relation):
         return same_relation(answer, truth)
-    if isinstance(answer, Items) != isinstance(truth, Items):  # ACD for A, C, D
-        answer, truth = (
-            read(", ".join(x)) if isinstance(x, str) and CHOICES.fullmatch(x) else x for x in (answer, truth)
-        )
+    if isinstance(answer, Items) != isinstance(truth, Items):
+        answer, truth = _opened(answer), _opened(truth)
     if isinstance(answer, Items) and isinstance(truth, Items):
         return same_items(answer, truth)
     return isinstance(answer, str) and isinstance(truth, str) and same_value(answer, truth)
 
 
+def _opened(item: Structure) -> Structure:
+    """Return the list A, C, D of ACD, the element of a set of one, and other items as they are."""
+    if isinstance(item, Items) and item.kind == "{" and len(item.items) == 1:
+        return item.items[0]
+    return read(", ".join(item)) if isinstance(item, str) and CHOICES.fullmatch(item) else item
+
+
 def same_items(answer: Items, truth: Items) -> bool:
     """Return whether two lists agree: tuples in order, sets and plain lists in any order; a set is not a tuple."""
+    if {answer.kind, truth.kind} in ({"matrix", "()"}, {"matrix", "[]"}):  # a column
+        answer, truth = _as_row(answer), _as_row(truth)
     if len(answer.items) != len(truth.items) or len(answer.items) > MAX_ITEMS:
         return False
     answer, truth = (item._replace(kind=",") if item.kind == "point" else item for item in (answer, truth))
-    if answer.kind == truth.kind and answer.kind not in (",", "{"):
-        return all(map(same, answer.items, truth.items))
     for named, bare in ((answer, truth), (truth, answer)):
         if bare.kind == "()" and named.kind == ",":
             return _same_coordinates(named, bare)
+    if answer.kind == truth.kind and answer.kind not in (",", "{", "or", "and"):
+        return all(map(same, answer.items, truth.items))
     names = {item.sides[0].partition("_")[0] if is_assignment(item) else "" for item in truth.items}
     if len(names - {""}) > 1 and "" not in names and all(isinstance(item, str) for item in answer.items):
         return all(map(same, answer.items, truth.items))  # 1, 2 for x = 1, y = 2
-    if {answer.kind, truth.kind} - {",", "{"}:
+    is_list = len(truth.items) > 2  # [1, 2, 3] is a list, and no interval
+    if {answer.kind, truth.kind} - {",", "{", *(["[]"] if is_list else [])}:
         return False
     left = list(truth.items)
     for item in answer.items:
@@ -130,54 +150,67 @@ def same_items(answer: Items, truth: Items) -> bool:
     return True
 
 
+def _as_row(item: Items) -> Items:
+    """Return a matrix of one column or row as a tuple."""
+    rows = [row.items for row in item.items] if item.kind == "matrix" else [item.items]
+    cells = [*rows] if len(rows) == 1 else [*zip(*rows, strict=False)]
+    return Items("()", cells[0]) if len(cells) == 1 else item
+
+
 def _same_coordinates(named: Items, point: Items) -> bool:
     """Return whether x = 3, y = 4 are the coordinates of (3, 4), in alphabetical order."""
     values = {item.sides[0]: read(item.sides[1]) for item in named.items if is_assignment(item)}
     if not len(values) == len(named.items) == len(point.items):
         return False
-    names = sorted(values, key=lambda name: name.lstrip("\\"))
+    names = sorted(values, key=lambda name: name.replace("\\ell", "l").lstrip("\\"))
     return all(same(values[name], item) for name, item in zip(names, point.items, strict=True))
 
 
 def same_relation(answer: Structure, truth: Structure) -> bool:
     """Return whether two equations or inequalities agree, or a value and an equation that names it."""
-    if not isinstance(truth, Relation):
-        return isinstance(answer, Relation) and any(same(read(text), truth) for text in stated_values(answer))
-    if not isinstance(answer, Relation):
-        if (names_value(truth.sides[0]) or _are_constant(truth)) and any(
-            same(answer, read(text)) for text in stated_values(truth)
-        ):
-            return True
-        return isinstance(answer, str) and _is_solution(answer, truth)
-    if answer.signs == truth.signs and len(answer.sides) == len(truth.sides):
-        *left, last = answer.sides
-        *others, truth_last = truth.sides
-        if all(map(same_value, left, others)) and same(read(last), read(truth_last)):
-            return True
-    states_it = same_value(answer.sides[0], truth.sides[0]) or _are_constant(answer)  # x = 3 + 4 = 7, or 3 + 4 = 7
-    if (
-        names_value(truth.sides[0])
-        and states_it
-        and any(same(read(a), read(b)) for a in stated_values(answer) for b in stated_values(truth))
-    ):
+    if isinstance(answer, Relation) and isinstance(truth, Relation):
+        states_it = same_value(answer.sides[0], truth.sides[0]) or _are_constant(answer)  # also 3 + 4 = 7 for x = 7
+        is_named = names_value(truth.sides[0]) and states_it
+    else:
+        is_named = not isinstance(truth, Relation) or names_value(truth.sides[0]) or _are_constant(truth)
+    if is_named and any(same(a, b) for a in stated_values(answer) for b in stated_values(truth)):
         return True
-    return same_up_to_factor(answer, truth)
+    if not isinstance(truth, Relation):
+        return False
+    if isinstance(answer, Relation):
+        if answer.signs == truth.signs and len(answer.sides) == len(truth.sides):
+            pairs = [*zip(answer.sides, truth.sides, strict=True)]
+            if all(same_value(*pair) for pair in pairs[:-1]) and same(*map(read, pairs[-1])):
+                return True
+        if same_up_to_factor(answer, truth) or _is_solution(truth, answer):
+            return True
+    return _is_solution(answer, truth)
 
 
-def _is_solution(formula: str, truth: Relation) -> bool:
-    """Return whether y = formula is the equation: 2x + 1 for y - 2x = 1."""
-    tree = read_formula(formula)
-    names = variables(tree) if tree else frozenset()
-    return bool(names) and "y" not in names and same_up_to_factor(Relation(("y", formula), ("=",)), truth)
+def _is_solution(solution: Structure, equation: Relation) -> bool:
+    """Return whether y = f(x), or f(x) with one variable less, solves an equation that is linear in y."""
+    name, formula = solution.sides if is_assignment(solution) else ("", str(solution))
+    tree, difference = read_formula(formula), _difference(equation)[1]
+    if not tree or not difference or equation.signs != ("=",) or not variables(tree):
+        return False
+    unknown = variables(difference) - variables(tree)
+    if len(unknown) != 1 or not unknown.issuperset([name] if name else []):
+        return False
+    (name,) = unknown
+    shifted = [substituted(difference, name, Node("add", (Node("var", leaf=name), number(n)))) for n in (-1, 1)]
+    is_linear = are_equal(Node("add", tuple(shifted)), Node("mul", (number(2), difference)))
+    return is_linear and are_equal(substituted(difference, name, tree), number(0))
 
 
-def stated_values(relation: Relation) -> list[str]:
+def stated_values(item: Structure) -> list[Structure]:
     """Return what an equation says the answer is: "27 + 48 = 75" says 75, "x = \\sqrt{2} \\approx 1.414" either.
 
     [] if its sides contradict each other, if it is not an equation, or is to be solved: 2x - 6 = 0.
     """
-    sides, signs = list(relation.sides), relation.signs
-    if not {"=", "\\approx"}.issuperset(signs) or "" in sides:
+    if not isinstance(item, Relation):
+        return [item]
+    sides, signs = list(item.sides), item.signs
+    if not {"=", "\\approx", "\\equiv"}.issuperset(signs) or "" in sides:
         return []
     if len(sides) == 2 and is_name(sides[1]) and not is_name(sides[0]):
         sides.reverse()  # 3 = x
@@ -186,18 +219,15 @@ def stated_values(relation: Relation) -> list[str]:
         return []
     if not all(map(_is_plain, sides[:-1])) or any(map(_contradict, signs, sides, sides[1:])):
         return []
-    # of 336 \approx 337 only the last is stated: two numbers would be two answers
+    # of 336 \\approx 337 only the last is stated: two numbers would be two answers
     is_exact_too = signs[-1] == "\\approx" and not is_name(sides[-2]) and not DECIMAL.fullmatch(sides[-2])
-    return sides[-2:] if is_exact_too else sides[-1:]
+    return [read(side) for side in sides[-1 - is_exact_too :]]
 
 
 def _is_plain(text: str) -> bool:
     """Return whether a side is a formula, or words that name the quantity: "not x" is neither."""
-    if DOUBT.search(text):
-        return False
-    if MEASURE.fullmatch(text):
-        return True
-    return read_formula(text) is not None or not re.search("[0-9]", text)
+    is_formula = names_value(text) or read_formula(text) is not None
+    return not DOUBT.search(text) and (is_formula or not re.search("[0-9]", text))
 
 
 def _contradict(sign: str, left: str, right: str) -> bool:
@@ -223,24 +253,20 @@ def _constant(text: str) -> Number | None:
 
 def same_up_to_factor(answer: Relation, truth: Relation) -> bool:
     """Whether one's sides differ by a multiple of what the other's do: 2x + 4y = 6 is x + 2y = 3."""
-    if len(answer.sides) != 2 or len(truth.sides) != 2:
-        return False
     (sign, difference), (truth_sign, truth_difference) = _difference(answer), _difference(truth)
     if not difference or not truth_difference or sign != truth_sign or sign not in ("=", "<", "\\le", "\\ne"):
         return False
     ratio = constant_ratio(difference, truth_difference)
-    if ratio is None or sign in ("=", "\\ne"):
-        return ratio is not None
-    return is_real(ratio) and ratio.real > 0
+    return ratio is not None and (sign in ("=", "\\ne") or (is_real(ratio) and ratio.real > 0))
 
 
 def _difference(relation: Relation) -> tuple[str, Node | None]:
-    """Return the sign, < for > and \\le for \\ge, and the difference of the sides in that order; None if unreadable."""
+    """Return the sign, < for > and \\le for \\ge, and the difference of two sides in that order; None if unreadable."""
     sign, sides = relation.signs[0], relation.sides
     if sign in FLIPPED:
         sign, sides = FLIPPED[sign], sides[::-1]
-    left, right = map(read_formula, sides)
-    return sign, Node("add", (left, Node("neg", (right,)))) if left and right else None
+    trees = list(filter(None, map(read_formula, sides)))
+    return sign, Node("add", (trees[0], Node("neg", (trees[1],)))) if len(trees) == len(sides) == 2 else None
 
 
 class Region(NamedTuple):
@@ -315,12 +341,10 @@ def _end(item: Structure) -> End:
     plain = item.replace(" ", "").lstrip("+")
     if plain in (INFINITY, "-" + INFINITY):
         return math.inf if plain == INFINITY else -math.inf
-    number = _constant(item)
-    if number is None or not is_real(number):
+    end = _constant(item)
+    if end is None or not is_real(end):
         raise Unreadable("an end that is not a real number")
-    if isinstance(number, Fraction):
-        return number
-    return Fraction(int(context().nint(context().re(number) * 10**100)), 10**100)
+    return end if isinstance(end, Fraction) else Fraction(int(context().nint(context().re(end) * 10**100)), 10**100)
 
 
 def _points(ends: Iterable[End]) -> list[End]:

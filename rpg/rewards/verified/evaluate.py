@@ -3,6 +3,7 @@
 Exact numbers are capped at MAX_BITS and all others at 2^MAX_EXPONENT, so that no formula of an answer takes long.
 """
 
+import contextlib
 import functools
 import math
 import operator
@@ -75,32 +76,26 @@ def are_close(a: Number, b: Number, leeway: Fraction = Fraction(0)) -> bool:
 def are_equal(a: Node, b: Node, leeway: Fraction = Fraction(0)) -> bool:
     """Return whether two formulas agree wherever both are real, else wherever both have a value."""
     is_number = not variables(a) and not variables(b)
-    verdicts: dict[bool, list[bool]] = {True: [], False: []}  # of the points where both are real, and of the others
+    leeway = leeway if is_number else Fraction(0)
     try:
-        for left, right in _values_at_points(a, b):
-            verdicts[is_real(left) and is_real(right)].append(
-                are_close(left, right, leeway if is_number else Fraction(0))
-            )
+        pairs = [(is_real(x) and is_real(y), are_close(x, y, leeway)) for x, y in _values_at_points(a, b)]
     except Unreadable:
         return False
-    decisive = verdicts[True] if len(verdicts[True]) >= ENOUGH else verdicts[True] + verdicts[False]
+    decisive = [close for real, close in pairs if real]
+    if len(decisive) < ENOUGH:
+        decisive = [close for _, close in pairs]
     return len(decisive) >= (1 if is_number else ENOUGH) and all(decisive)
 
 
 def constant_ratio(a: Node, b: Node) -> Number | None:
     """Return c if a = c b everywhere with c != 0, else None: a = 0 and b = 0 are then equivalent."""
-    ratios: list[Number] = []
     try:
-        for left, right in _values_at_points(a, b):
-            zeros = [are_close(side, Fraction(0)) for side in (left, right)]
-            if zeros == [True, True]:
-                continue
-            ratios.append(Fraction(0) if any(zeros) else OPERATIONS["div"](left, right))
-            if any(zeros) or not are_close(ratios[-1], ratios[0]):
-                return None
+        ratios = (OPERATIONS["div"](*pair) for pair in _values_at_points(a, b) if not are_close(pair[1], Fraction(0)))
+        ratio = next(ratios, Fraction(0))
+        is_constant = not are_close(ratio, Fraction(0)) and are_equal(a, Node("mul", (Node("num", leaf=ratio), b)))
     except Unreadable:
         return None
-    return ratios[0] if len(ratios) >= ENOUGH else None
+    return ratio if is_constant else None
 
 
 def _values_at_points(a: Node, b: Node) -> Iterator[tuple[Number, Number]]:
@@ -108,10 +103,8 @@ def _values_at_points(a: Node, b: Node) -> Iterator[tuple[Number, Number]]:
     names = variables(a) | variables(b)
     for index in range(POINTS if names else 1):
         point = {name: _coordinate(name, index) for name in names}
-        try:
+        with contextlib.suppress(*UNDEFINED):
             yield value(a, point), value(b, point)
-        except UNDEFINED:
-            continue
 
 
 @functools.lru_cache(maxsize=16384)
@@ -142,17 +135,18 @@ def inexact(number: Number, largest: int = 0) -> Number:
     return number
 
 
-def _binary(operation: Callable[[Number, Number], Number]) -> Callable[[Number, Number], Number]:
-    def apply(a: Number, b: Number) -> Number:
-        if isinstance(a, Fraction) and isinstance(b, Fraction):
-            return operation(a, b)
-        return operation(inexact(a), inexact(b))
+def _exactly(operation: Callable[..., Number]) -> Callable[..., Number]:
+    """Return an operation on fractions, or on numbers of mpmath if one of its arguments is."""
+
+    def apply(*numbers: Number) -> Number:
+        is_exact = all(isinstance(x, Fraction) for x in numbers)
+        return operation(*(numbers if is_exact else map(inexact, numbers)))
 
     return apply
 
 
-def _function(name: str) -> Callable[[Number], Number]:
-    return lambda x: getattr(context(), name)(inexact(x, MAX_ARGUMENT))
+def _function(name: str, largest: int = MAX_ARGUMENT) -> Callable[..., Number]:
+    return lambda *numbers: getattr(context(), name)(*(inexact(x, largest) for x in numbers))
 
 
 def _ln(x: Number) -> Number:
@@ -168,8 +162,7 @@ def _power(base: Number, exponent: Number) -> Number:
         raise ZeroDivisionError("0^0")
     if isinstance(exponent, Fraction) and exponent.denominator == 1:
         if isinstance(base, Fraction):
-            bits = max(base.numerator.bit_length(), base.denominator.bit_length())
-            if abs(exponent) * bits > MAX_BITS:
+            if abs(exponent) * max(base.numerator.bit_length(), base.denominator.bit_length()) > MAX_BITS:
                 raise Unreadable("too many digits")
             return base ** int(exponent)
         if abs(exponent) <= MAX_EXPONENT:
@@ -185,8 +178,6 @@ def _root(x: Number, degree: Number) -> Number:
         exact = Fraction(math.isqrt(x.numerator), math.isqrt(x.denominator))
         if exact * exact == x:
             return exact
-    if x == 0:
-        return Fraction(0)
     x = inexact(x)
     if degree % 2 and not context().im(x) and context().re(x) < 0:
         return -context().root(-x, int(degree))  # the real root, as \sqrt[3]{-8} = -2
@@ -195,11 +186,11 @@ def _root(x: Number, degree: Number) -> Number:
 
 def _counted(exact: Callable[..., int], name: str, largest: int) -> Callable[..., Number]:
     def apply(*numbers: Number) -> Number:
-        if all(isinstance(number, Fraction) and number.denominator == 1 for number in numbers):
-            if numbers[0] > largest:
-                raise Unreadable("too large")
-            return Fraction(exact(*map(int, numbers)))  # ValueError below zero
-        return getattr(context(), name)(*(inexact(number, 100) for number in numbers))
+        if any(not isinstance(x, Fraction) or x.denominator != 1 for x in numbers):
+            return _function(name, 100)(*numbers)
+        if numbers[0] > largest:
+            raise Unreadable("too large")
+        return Fraction(exact(*map(int, numbers)))  # ValueError below zero
 
     return apply
 
@@ -213,10 +204,8 @@ def _floor(x: Number) -> Number:
 
 
 OPERATIONS: dict[str, Callable[..., Number]] = {
-    "add": _binary(operator.add),
-    "mul": _binary(operator.mul),
-    "div": _binary(operator.truediv),
-    "neg": operator.neg,
+    **{name: _exactly(getattr(operator, name)) for name in ("add", "mul", "neg")},
+    "div": _exactly(operator.truediv),
     "pow": _power,
     "root": _root,
     "abs": abs,

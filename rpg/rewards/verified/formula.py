@@ -56,6 +56,13 @@ def number(value: int | Fraction) -> Node:
     return Node("num", leaf=Fraction(value))
 
 
+def substituted(node: Node, name: str, new: Node) -> Node:
+    """Return a formula with another in the place of a variable."""
+    if node.op == "var":
+        return new if node.leaf == name else node
+    return node._replace(args=tuple(substituted(arg, name, new) for arg in node.args))
+
+
 BLOCKS = ("barred", "braced", "digit", "block")
 ONE = number(1)
 DEGREE = Node("div", (Node("pi"), number(180)))

@@ -41,6 +41,7 @@ RAISED, LOWERED = (
     )
     for kind in ("<super>", "<sub>")
 )
+VULGAR = re.compile("[¼-¾⅐-⅞]")  # ½
 CIRCLED = re.compile(r"(?:[,\s]*[①-⑳])+")
 CIRCLED_LATEX = re.compile(r"\\textcircled\s*\{\s*([1-9]|1[0-9]|20)\s*\}")
 ENTITY = re.compile(r"&(?:[A-Za-z]+|#[0-9]{1,6});")
@@ -70,7 +71,7 @@ NO_SPACE = re.compile(r",\\!|(?<!\\)\\!|\{,\}|\\allowbreak|\\[hv]?phantom\s*\{[^
 TWICE_ESCAPED = re.compile(r"\\(?=\\[A-Za-z]{2})|\\n(?![A-Za-z])")  # \\frac and \n, as in JSON
 THIN_SPACE = re.compile(r"(?<!\\)\\[,;: ]|(?!^)~|\\q?quad")  # "~33" is about 33
 EMPHASIS = re.compile(r"(?<![\w)}])\*\*([^*]+)\*\*(?![\w(])")  # no power
-MONEY = re.compile(r"^([-+]?)\$(?=[0-9.])")
+MONEY = re.compile(r"(?<![\\$])\$(?=[0-9.])")
 OVER = re.compile(r"\{([^{}]*)\\(over|choose)(?![a-z])([^{}]*)\}")
 UNBRACED = re.compile(r"\\(sqrt(?:\[[0-9]+\])?|mathbb|pmod)\s*([A-Z]|[0-9]+(?:\.[0-9]+)?)")  # √13 is not √1 3
 PLAIN_ROOT = re.compile(r"(?<![\\A-Za-z])sqrt(?=\s*[({])")
@@ -99,7 +100,7 @@ def normalize(text: str) -> str:
     """Return `text` without markup, delimiters, LaTeX spacing, lead-in and end punctuation."""
     text = _from_unicode(_from_html(text))
     if text.replace("\\$", "").count("$") % 2:  # unpaired delimiters
-        text = MONEY.sub(r"\1\\$", text)
+        text = MONEY.sub(r"\\$", text)
     text = THIN_SPACE.sub(" ", NO_SPACE.sub("", unwrap(text)))
     text = text.replace("\\not=", "\\ne ").replace("<=", "\\le ").replace(">=", "\\ge ").replace("!=", "\\ne ")
     text = COMMAND.sub(lambda command: SYNONYMS.get(command[1], command[0]), text)
@@ -141,6 +142,7 @@ def _from_unicode(text: str) -> str:
         return text
     text = CIRCLED.sub(lambda run: ", ".join(str(ord(c) - 0x245F) for c in run.group() if c > "\x7f"), text)
     text = text.translate(CHARACTERS)
+    text = VULGAR.sub(lambda one: "\\frac{{{}}}{{{}}}".format(*unicodedata.normalize("NFKC", one[0]).split("⁄")), text)
     text = LOWERED.sub(r"_{\g<0>}", RAISED.sub(r"^{\g<0>}", text))
     return unicodedata.normalize("NFKC", text).translate(CHARACTERS).translate(ASCII)
 

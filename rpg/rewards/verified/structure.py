@@ -6,16 +6,18 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple, TypeGuard
 
+from rpg.rewards.verified.normalize import strip_ends
+
 INFINITY = "\\infty"
 NAME = re.compile(
     r"[A-Z](?:_\{?\w\}?)?(?:\s*[A-Z](?:_\{?\w\}?)?){1,3}|"  # the segment AB
     r"(?:[A-Za-z]|\\(?!pi\b)[a-z]+)'*(?:_(?:\{[^{}]*\}|\w|\\[a-z]+))?'*(?:\s*\(\s*(?:[A-Za-z](?:\s*,\s*[A-Za-z])*)\s*\))?"
 )
-# |AB|, P:Q, V_{1}:V_{2}, \frac{AB}{CD}: a length, or a ratio of lengths, areas or volumes
+# |AB|, P:Q, V_{1}:V_{2}, \frac{AB}{CD}: a length, or a ratio of lengths, areas or volumes; a probability, a limit
 PART = r"[A-Z](?:_(?:\w|\{\w+\})|[A-Z]{0,4})"
 MEASURE = re.compile(
     rf"\|[A-Z]{{2}}\||{PART}(?:\s*:\s*{PART})+|"
-    r"\\frac\s*\{[A-Z]{2}\}\s*\{[A-Z]{2}\}|[A-Z]{2}/[A-Z]{2}"
+    r"\\frac\s*\{[A-Z]{2}\}\s*\{[A-Z]{2}\}|[A-Z]{2}/[A-Z]{2}|P\s*\([^()]*\)|\\(?:lim|int|sum|prod)(?![a-z]).*"
 )
 NO_NAMES = frozenset(("e", "i", INFINITY, "\\emptyset"))
 OPENING, CLOSING = "([{", ")]}"
@@ -32,6 +34,7 @@ UNION = re.compile(r"\\cup(?![A-Za-z])")
 WITHOUT = re.compile(r"\\setminus(?![A-Za-z])|-(?=\s*\\\{)")
 EXCEPT = re.compile(r"all real (?:numbers|values)(?: of)?(?: x)? (?:except|other than)(?: for)? (?:x ?= ?)?(.+)", re.I)
 SYSTEM = re.compile(r"\\begin\{(cases|aligned|align\*?|gathered)\}(.*)\\end\{\1\}")
+CONDITION = re.compile(r"\\text\s*\{\s*(?:if|for|when)\s*\}|(?<![a-z\\])(?:if|for|when)(?![a-z])")
 ROW_END = re.compile(r"\\\\(?:\[[^\]]*\])?")
 MATRIX = re.compile(r"(.*?)\\begin\{([pbB]?(?:small)?matrix|array)\}(?:\{[lcr| ]*\})?((?:(?!\\begin).)*)\\end\{\2\}")
 BRACKETED_MATRIX = re.compile(r"[(\[]\s*(\\begin\{(matrix|array|smallmatrix)\}.*\\end\{\2\})\s*[)\]]")
@@ -236,8 +239,10 @@ def _read_term(text: str) -> Structure:
         text = bracketed[1]
     if match := SYSTEM.fullmatch(text):
         rows = [row.replace("&", "").strip(" ,;") for row in ROW_END.split(match[2])]
-        if match[1] != "cases" or "&" not in match[2]:  # with it, a function by cases
-            return read(", ".join(filter(None, rows)).replace(", =", " ="))
+        if match[1] == "cases" and "&" in match[2]:  # a function
+            cells = [CONDITION.sub("", row).split("&") for row in ROW_END.split(match[2]) if row.strip()]
+            return Items("{", tuple(Items("()", tuple(read(strip_ends(cell)) for cell in row)) for row in cells))
+        return read(", ".join(filter(None, rows)).replace(", =", " ="))
     if match := MATRIX.fullmatch(text):
         rows = [[cell.strip() for cell in row.split("&")] for row in ROW_END.split(match[3]) if row.strip()]
         if match[1]:

@@ -6,7 +6,7 @@ from functools import lru_cache
 from operator import mul
 from typing import NamedTuple
 
-from rpg.rewards.number import FRACTION, INTEGER
+from rpg.rewards.number import INTEGER
 from rpg.rewards.verified.formula import DEGREE, ONE, Node, as_number, number, read_formula
 from rpg.rewards.verified.normalize import one_of
 from rpg.rewards.verified.units import Unit, read_unit
@@ -143,14 +143,16 @@ def _rounding(truth: str) -> Fraction:
 
 
 def _same_ratio(answer: str, truth: str) -> bool:
-    """Return whether two ratios have the same number of parts, in proportion; 3/4 is a ratio, 0.75 is none."""
+    """Return whether two ratios have as many parts, in proportion, or one of two parts is a fraction or decimal."""
     from rpg.rewards.verified.evaluate import are_equal
 
     left, right = ([part.strip() for part in RATIO.split(text)] for text in (answer, truth))
-    if fraction := FRACTION.fullmatch(answer):
-        left = [part for part in fraction.groups() if part]
+    if sorted((len(left), len(right))) == [1, 2]:
+        alone = as_number((left if len(left) < 2 else right)[0])
+        quotients = ["\\frac{%s}{%s}" % tuple(parts) if len(parts) > 1 else parts[0] for parts in (left, right)]
+        return alone is not None and alone.denominator != 1 and same_number(*quotients)
     terms = [tree for part in (*left, *right) if (tree := read_formula(part)) and as_number(part) != 0]
-    if len(left) != len(right) or len(left) < 2 or len(terms) < 2 * len(left):
+    if len(left) != len(right) or len(terms) < 2 * len(left):
         return False
     first, truth_first = terms[0], terms[len(left)]
     pairs = zip(terms[1 : len(left)], terms[len(left) + 1 :], strict=True)
