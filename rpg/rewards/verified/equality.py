@@ -8,15 +8,14 @@ from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import NamedTuple
 
-from rpg.rewards.number import DECIMAL
+from rpg.rewards.number import DECIMAL, INTEGER
 from rpg.rewards.verified.evaluate import (
     UNDEFINED,
-    Number,
     are_equal,
+    constant,
     constant_ratio,
     context,
     is_real,
-    value,
     variables,
 )
 from rpg.rewards.verified.formula import Node, Unreadable, number, read_formula, substituted
@@ -34,7 +33,7 @@ from rpg.rewards.verified.structure import (
     names_value,
     read,
 )
-from rpg.rewards.verified.values import same_value
+from rpg.rewards.verified.values import as_number, compact, quantity, same_value
 
 MAX_ITEMS = 40  # length of a list, to bound the matching
 End = Fraction | float  # an end of a region; floats are infinities
@@ -53,6 +52,9 @@ ANY_INTEGER = re.compile(  # after \frac{\pi}{4} + k\pi
 )
 FOR_ALL = re.compile(r"(?<=\S)[\s,;(]*(?:\\text\s*\{\s*)?(?:\\forall|for (?:all|any|every|each)(?![a-z])).*$")
 LIMITED = re.compile(rf"\\(?:ne|setminus)(?![a-z])|{DOUBT.pattern}", re.IGNORECASE)
+MIXED = re.compile(
+    rf"^([+-]?{INTEGER}) (?:and|\\text\{{and\}}) ((?:\\frac\{{[0-9]+\}}\{{[0-9]+\}}|[0-9]+/[0-9]+)(?![0-9/]))"
+)
 CHOICES = re.compile("A?B?C?D?E?F?")  # several letters of a question
 CHOICE = re.compile(r"\(?([A-F])[).:]\)?(?: (.+))?")  # (B) 12
 ROUGHLY = Fraction(1, 100)  # of the rounded value after \\approx
@@ -60,16 +62,26 @@ ROUGHLY = Fraction(1, 100)  # of the rounded value after \\approx
 
 def same_answer(answer: str, truth: str) -> bool:
     """Return whether two normalized texts mean the same, up to the names of bound variables."""
-    answer, truth = _chosen(answer, truth), _chosen(truth, answer)
+    if compact(answer) == compact(truth):
+        return True
+    answer, truth = _mixed(_chosen(answer, truth), _chosen(truth, answer))
     declared = {match["name"] for text in (answer, truth) if (match := ANY_INTEGER.search(text))}
     answer, truth = _without_domain(answer, truth), _without_domain(truth, answer)
     renamed = _renamed(answer, truth, declared)
     return same(read(answer), read(truth)) or (renamed != answer and same(read(renamed), read(truth)))
 
 
+def _mixed(answer: str, truth: str) -> tuple[str, str]:
+    """Write "4 and 2/3" as a mixed number if the other text is one number, not two."""
+    read = [MIXED.sub(r"\1 \2", text) for text in (answer, truth)]
+    if (read[0] == answer) != (read[1] == truth) and all(as_number(quantity(text).value) is not None for text in read):
+        return read[0], read[1]
+    return answer, truth
+
+
 def _chosen(text: str, other: str) -> str:
     """Return the letter of "(B) 12", without doubt, if the other text is only a letter."""
-    choice = CHOICE.fullmatch(text)
+    choice = CHOICE.fullmatch(" ".join(re.sub(r"\\text\s*\{([^{}]*)\}", r"\1 ", text).split()))
     is_sure = choice and not LIMITED.search(choice[2] or "") and not CHOICE.search(choice[2] or "")
     return choice[1] if choice and is_sure and len(other) == 1 else text
 
@@ -239,16 +251,7 @@ def _contradict(sign: str, left: str, right: str) -> bool:
 
 
 def _are_constant(relation: Relation) -> bool:
-    return all(_constant(side) is not None for side in relation.sides)
-
-
-def _constant(text: str) -> Number | None:
-    """Return the value of a formula without variables, else None."""
-    node = read_formula(text)
-    try:
-        return None if node is None or variables(node) else value(node, {})
-    except (Unreadable, *UNDEFINED):
-        return None
+    return all(constant(side) is not None for side in relation.sides)
 
 
 def same_up_to_factor(answer: Relation, truth: Relation) -> bool:
@@ -341,7 +344,7 @@ def _end(item: Structure) -> End:
     plain = item.replace(" ", "").lstrip("+")
     if plain in (INFINITY, "-" + INFINITY):
         return math.inf if plain == INFINITY else -math.inf
-    end = _constant(item)
+    end = constant(item)
     if end is None or not is_real(end):
         raise Unreadable("an end that is not a real number")
     return end if isinstance(end, Fraction) else Fraction(int(context().nint(context().re(end) * 10**100)), 10**100)

@@ -16,7 +16,7 @@ from typing import Any
 import mpmath
 from mpmath.ctx_mp import MPContext
 
-from rpg.rewards.verified.formula import INVERTIBLE, TRIGONOMETRIC, Node, Unreadable
+from rpg.rewards.verified.formula import INVERTIBLE, TRIGONOMETRIC, Node, Unreadable, read_formula
 
 DIGITS = 220
 MAX_BITS = 20_000  # limit of exact numbers: 2^{2023} and 100! are answers
@@ -49,6 +49,15 @@ def value(node: Node, point: dict[str, Fraction]) -> Number:
         ctx = context()
         return {"pi": +ctx.pi, "e": +ctx.e, "i": ctx.mpc(0, 1)}[node.op]
     return _bounded(OPERATIONS[node.op](*(value(arg, point) for arg in node.args)))
+
+
+def constant(text: str) -> Number | None:
+    """Return the value of a formula without variables, else None."""
+    node = read_formula(text)
+    try:
+        return None if node is None or variables(node) else value(node, {})
+    except (Unreadable, *UNDEFINED):
+        return None
 
 
 @functools.lru_cache(maxsize=4096)

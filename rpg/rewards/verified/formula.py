@@ -5,7 +5,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
 
-from rpg.rewards.number import DECIMAL, INTEGER, decimal, plain_number
+from rpg.rewards.number import DECIMAL, INTEGER, decimal
 
 MAX_NESTING = 12  # real answers have up to 5; keeps the recursion shallow
 BRACKETS = {"(": ")", "[": "]", "{": "}"}
@@ -68,17 +68,6 @@ ONE = number(1)
 DEGREE = Node("div", (Node("pi"), number(180)))
 
 
-def as_number(text: str) -> Fraction | None:
-    """Return the exact value of a number in a common spelling; None for other text, including sums and roots."""
-    if (plain := plain_number(text)) is not None:  # avoids the parser
-        return plain
-    try:
-        tree = read_formula(text.strip())
-        return None if tree is None else _written(tree)
-    except ZeroDivisionError:
-        return None
-
-
 @lru_cache(maxsize=8192)
 def read_formula(text: str) -> Node | None:
     """Return the tree of a number or formula; None for other text and ambiguous text."""
@@ -105,25 +94,6 @@ def _repeating(match: re.Match[str]) -> Fraction:
     fixed, block = match["fixed"] or match["begin"] or "", next(filter(None, match.group(*BLOCKS)))
     repeated = Fraction(int(block), 10 ** len(block) - 1)
     return int(match["whole"] or "0") + (int(fixed or "0") + repeated) / 10 ** len(fixed)
-
-
-def _written(node: Node) -> Fraction | None:
-    """Return the value of a number, a fraction, a power of numbers or a number in scientific notation."""
-    if node.op == "num":
-        return Fraction(node.leaf)
-    if node.op not in ("neg", "div", "pow", "mul"):
-        return None
-    if node.op == "mul" and (node.args[1].op, *node.args[1].args[:1]) != ("pow", number(10)):
-        return None
-    first, second = _written(node.args[0]), _written(node.args[-1])
-    if first is None or second is None:
-        return None
-    if node.op == "neg":
-        return -first
-    if node.op != "pow":
-        return first / second if node.op == "div" else first * second
-    is_small = second.denominator == 1 and abs(second) < 1000 and abs(first.numerator) < 10**6 > first.denominator
-    return first ** int(second) if is_small and (first or second) else None
 
 
 class _Reader:

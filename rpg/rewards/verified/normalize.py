@@ -92,6 +92,7 @@ LEAD_WORDS = re.compile(
 TRAIL = re.compile(
     r"\s+(?:is|are)\s+(?:the|our)(?:\s+(?:final|correct|required|desired))?\s+(?:answers?|values?|solutions?|results?)$"
 )
+SPOKEN = re.compile(r"(?:yes|no)(?=[,.;] )", re.IGNORECASE)  # and a reason
 DOUBT = re.compile(rf"\b(?:{one_of('doubt')})\b", re.IGNORECASE)
 
 
@@ -180,6 +181,8 @@ def strip_ends(text: str) -> str:
 def strip_sentence(text: str) -> str:
     """Return the 12 of "The value is 12", without doubt or denial, else the text unchanged."""
     plain = " ".join(WHOLE_TEXT.sub(r" \1 ", text).split())
+    if spoken := SPOKEN.match(plain):
+        return spoken[0]
     leads = (LEAD, LEAD_WORDS)
     if match := TRAIL.search(plain):
         plain = text = plain[: match.start()]

@@ -6,18 +6,21 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple, TypeGuard
 
+from rpg.rewards.verified.formula import DERIVATIVE
 from rpg.rewards.verified.normalize import strip_ends
 
 INFINITY = "\\infty"
 NAME = re.compile(
     r"[A-Z](?:_\{?\w\}?)?(?:\s*[A-Z](?:_\{?\w\}?)?){1,3}|"  # the segment AB
-    r"(?:[A-Za-z]|\\(?!pi\b)[a-z]+)'*(?:_(?:\{[^{}]*\}|\w|\\[a-z]+))?'*(?:\s*\(\s*(?:[A-Za-z](?:\s*,\s*[A-Za-z])*)\s*\))?"
+    r"(?:[A-Za-z]|\\(?:vec|hat|bar)\s*\{[A-Za-z ]+\}|\\(?!pi\b)[a-z]+)"
+    r"'*(?:_(?:\{[^{}]*\}|\w|\\[a-z]+))?'*(?:\s*\(\s*(?:[A-Za-z](?:\s*,\s*[A-Za-z])*)\s*\))?"
 )
 # |AB|, P:Q, V_{1}:V_{2}, \frac{AB}{CD}: a length, or a ratio of lengths, areas or volumes; a probability, a limit
 PART = r"[A-Z](?:_(?:\w|\{\w+\})|[A-Z]{0,4})"
 MEASURE = re.compile(
     rf"\|[A-Z]{{2}}\||{PART}(?:\s*:\s*{PART})+|"
-    r"\\frac\s*\{[A-Z]{2}\}\s*\{[A-Z]{2}\}|[A-Z]{2}/[A-Z]{2}|P\s*\([^()]*\)|\\(?:lim|int|sum|prod)(?![a-z]).*"
+    r"\\frac\s*\{[A-Z]{2}\}\s*\{[A-Z]{2}\}|[A-Z]{2}/[A-Z]{2}|P\s*\([^()]*\)|\\(?:lim|int|sum|prod)(?![a-z]).*|"
+    rf"{DERIVATIVE.pattern}|[A-Z]\s*\\c[au]p\s*[A-Z]"
 )
 NO_NAMES = frozenset(("e", "i", INFINITY, "\\emptyset"))
 OPENING, CLOSING = "([{", ")]}"

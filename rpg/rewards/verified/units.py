@@ -24,8 +24,9 @@ AFTER = {"squared": 2, "cubed": 3}
 TABLE = read_table("units.txt")
 SIGNS = [(re.compile(pattern), f" {word} ") for pattern, (_, word) in TABLE["signs"].items()]
 TOKEN = re.compile(
-    r"\s*(?:(?P<word>[A-Za-z]+(?:_(?:sun|earth))?)\.?|\^\s*(?:\{\s*(?P<braced>[+-]?[0-9])\s*\}|(?P<bare>-?[0-9]))|"
-    r"(?P<sign>/|\\cdot|\*|-|\(|\))|(?P<number>[0-9]))"
+    r"\s*(?:(?P<word>[A-Za-z]+(?:_(?:sun|earth))?)\.?"
+    r"(?:\s*\^\s*(?:\{\s*(?P<braced>[+-]?[0-9])\s*\}|(?P<bare>-?[0-9]))|\s+(?P<after>squared|cubed)(?![a-z]))?|"
+    r"(?P<sign>/|\\cdot|\*|-|\(|\)))"
 )
 
 
@@ -39,46 +40,32 @@ def name_latex(text: str) -> str:
 
 @lru_cache(maxsize=4096)
 def read_unit(text: str) -> Unit | None:
-    """Return the unit named by the whole `text`, else None."""
+    """Return the unit named by the whole `text`, else None; what follows "/" or "per" divides, as in J/kg K."""
     text = name_latex(text).strip()
     tokens = list(TOKEN.finditer(text))
-    return _product(tokens) if tokens and "".join(token[0] for token in tokens) == text else None
-
-
-def _product(tokens: list[re.Match[str]]) -> Unit | None:
-    """Multiply the factors; all factors after "/" or "per" divide, as in J/kg K."""
-    factors: list[tuple[Unit, int]] = []
-    side, area, may_be_raised, described = 1, 1, False, False
+    if "".join(token[0] for token in tokens) != text:
+        return None
+    side, area, is_described, unit = 1, 1, False, None
     for token in tokens:
         word = token["word"]
-        exponent = AFTER.get(word) or token["braced"] or token["bare"]
         if word == "per" or token["sign"] == "/":
-            side, may_be_raised = -1, False
+            side = -1
         elif word in AREAS:
             area = AREAS[word]
         elif word in TABLE["before a noun"]:
-            described = True
-        elif exponent:
-            if not may_be_raised:
-                return None
-            factors[-1] = (factors[-1][0], factors[-1][1] * int(exponent))
-            may_be_raised = False
+            is_described = True
         elif word:
-            unit = named_unit(word)
-            if unit is None or (described and len(word) < 4):
+            factor = named_unit(word)
+            if factor is None or (is_described and len(word) < 4):
                 return None
-            factors.append((unit, side * area))
-            area, may_be_raised = 1, True
-        elif token["number"] or (token["sign"] in "()" and side > 0):
+            exponent = side * area * int(token["braced"] or token["bare"] or AFTER.get(token["after"], 1))
+            powers = Counter(dict(unit.powers if unit else ()))
+            powers.update({base: power * exponent for base, power in factor.powers})
+            scale = (unit.scale if unit else 1) * factor.scale**exponent
+            unit, area = Unit(scale, tuple(sorted((base, power) for base, power in powers.items() if power))), 1
+        elif token["sign"] in "()" and side > 0:
             return None
-    if area != 1 or not any(token["word"] for token in tokens):
-        return None
-    scale, powers = Fraction(1), Counter[str]()
-    for unit, exponent in factors:
-        scale *= unit.scale**exponent
-        for base, power in unit.powers:
-            powers[base] += power * exponent
-    return Unit(scale, tuple(sorted((base, power) for base, power in powers.items() if power)))
+    return unit if area == 1 else None
 
 
 def _names() -> Iterator[tuple[str, tuple[int, str, str]]]:

@@ -6,8 +6,9 @@ from functools import lru_cache
 from operator import mul
 from typing import NamedTuple
 
-from rpg.rewards.number import INTEGER
-from rpg.rewards.verified.formula import DEGREE, ONE, Node, as_number, number, read_formula
+from rpg.rewards.number import INTEGER, plain_number
+from rpg.rewards.verified.evaluate import are_equal, constant
+from rpg.rewards.verified.formula import DEGREE, ONE, Node, number, read_formula
 from rpg.rewards.verified.normalize import one_of
 from rpg.rewards.verified.units import Unit, read_unit
 
@@ -49,6 +50,15 @@ SYNONYMS = (
     (re.compile("dne|(?:limit )?(?:does not|doesn't) exist|no limit"), "does not exist"),
     (re.compile("infinite(?:ly many|(?: number)? of)?(?: (?:real |integer )?(?:solutions|values))?"), "\\infty"),
 )
+
+
+@lru_cache(maxsize=16384)
+def as_number(text: str) -> Fraction | None:
+    """Return the exact value of a rational number or formula without variables; None for other text."""
+    if (plain := plain_number(text)) is not None:
+        return plain
+    exact = constant(text.strip())
+    return exact if isinstance(exact, Fraction) else None
 
 
 class Quantity(NamedTuple):
@@ -116,23 +126,17 @@ def _same_quantity(answer: Quantity, truth: Quantity) -> bool:
 
 def same_number(answer: str, truth: str, scale: Node = ONE) -> bool:
     """Return whether `scale` times the number or formula `answer` equals `truth`; README.md states the leeways."""
-    numbers = as_number(answer), as_number(truth)
-    decimals = [bool(DECIMAL_POINT.search(text)) for text in (answer, truth)]
-    leeway = Fraction(0)
-    if numbers[1] is not None and numbers[1].denominator != 1:
-        is_converted = scale.op == "num" and Fraction(scale.leaf).denominator > 10**6
-        leeway = abs(numbers[1]) / 10**6 if decimals[0] != decimals[1] or is_converted else leeway
-        leeway = leeway if decimals[0] else max(leeway, _rounding(truth))
-    if numbers[0] is not None and numbers[1] is not None and scale.op == "num":
-        left = numbers[0] * Fraction(scale.leaf)
-        return left == numbers[1] or (left.denominator != 1 and abs(left - numbers[1]) <= leeway)
     trees = read_formula(answer), read_formula(truth)
     if not trees[0] or not trees[1]:
         return False
-    from rpg.rewards.verified.evaluate import are_equal  # imports mpmath, which integer sets do not need
-
-    left = trees[0] if scale is ONE else Node("mul", (trees[0], scale))
-    return are_equal(left, trees[1], leeway / abs(numbers[1]) if leeway and numbers[1] else leeway)
+    left, right, share = as_number(answer), as_number(truth), Fraction(0)
+    is_integer = left is not None and scale.op == "num" and (left * Fraction(scale.leaf)).denominator == 1
+    if not is_integer and right is not None and right.denominator != 1:
+        decimals = [bool(DECIMAL_POINT.search(text)) for text in (answer, truth)]
+        is_converted = scale.op == "num" and Fraction(scale.leaf).denominator > 10**6
+        share = Fraction(decimals[0] != decimals[1] or is_converted, 10**6)
+        share = share if decimals[0] else max(share, _rounding(truth) / abs(right))
+    return are_equal(Node("mul", (trees[0], scale)), trees[1], share)
 
 
 def _rounding(truth: str) -> Fraction:
@@ -143,20 +147,15 @@ def _rounding(truth: str) -> Fraction:
 
 
 def _same_ratio(answer: str, truth: str) -> bool:
-    """Return whether two ratios have as many parts, in proportion, or one of two parts is a fraction or decimal."""
-    from rpg.rewards.verified.evaluate import are_equal
-
+    """Return whether two ratios have as many parts, in proportion, or one has two and the other is their quotient."""
     left, right = ([part.strip() for part in RATIO.split(text)] for text in (answer, truth))
-    if sorted((len(left), len(right))) == [1, 2]:
-        alone = as_number((left if len(left) < 2 else right)[0])
-        quotients = ["\\frac{%s}{%s}" % tuple(parts) if len(parts) > 1 else parts[0] for parts in (left, right)]
-        return alone is not None and alone.denominator != 1 and same_number(*quotients)
-    terms = [tree for part in (*left, *right) if (tree := read_formula(part)) and as_number(part) != 0]
-    if len(left) != len(right) or len(terms) < 2 * len(left):
-        return False
-    first, truth_first = terms[0], terms[len(left)]
-    pairs = zip(terms[1 : len(left)], terms[len(left) + 1 :], strict=True)
-    return all(are_equal(Node("mul", (a, truth_first)), Node("mul", (b, first))) for a, b in pairs)
+    alone = [parts[0] for parts in (left, right) if len(parts) < 2]
+    if len(alone) == 1 and len(left) + len(right) == 3:
+        exact = as_number(alone[0])  # 5:1 is not 5
+        texts = [rf"\frac{{{parts[0]}}}{{{parts[1]}}}" if len(parts) > 1 else parts[0] for parts in (left, right)]
+        return exact is not None and exact.denominator != 1 and same_number(*texts)
+    quotients = [[rf"\frac{{{part}}}{{{parts[0]}}}" for part in parts[1:]] for parts in (left, right)]
+    return not alone and len(left) == len(right) and all(map(same_number, *quotients))
 
 
 def as_based(text: str) -> tuple[str, int] | None:
