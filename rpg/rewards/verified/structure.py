@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple, TypeGuard
 
@@ -24,7 +24,7 @@ MEASURE = re.compile(
 )
 NO_NAMES = frozenset(("e", "i", INFINITY, "\\emptyset"))
 OPENING, CLOSING = "([{", ")]}"
-PAIRS = (("\\{", "\\}"), ("(", ")"), ("[", "]"), ("(", "]"), ("[", ")"), ("{", "}"))
+ENCLOSED = re.compile(r"(\\\{|[(\[{])(.*?)(\\\}|[)\]}])")
 PARTS_OF_LINE = ("or", "and", "either", "without")
 INTERVALS = ("()", "[]", "(]", "[)")
 SEPARATOR = re.compile(r"[,;]|\\text\{\s*(?:and|or)\s*\}|(?<![A-Za-z\\])(?:and|or)(?![A-Za-z])")
@@ -116,8 +116,7 @@ def split(text: str, pattern: re.Pattern[str]) -> tuple[list[str], list[str]]:
     parts, signs, start, depth, position = [], [], 0, 0, 0
     while position < len(text):
         character = text[position]
-        if text.startswith(("\\begin{", "\\end{"), position):
-            depth += 1 if text.startswith("\\b", position) else -1
+        depth += text.startswith("\\begin{", position) - text.startswith("\\end{", position)
         depth += (character in OPENING) - (character in CLOSING)
         match = pattern.match(text, position) if not depth else None
         if match and match.end() > position:
@@ -131,15 +130,11 @@ def split(text: str, pattern: re.Pattern[str]) -> tuple[list[str], list[str]]:
 
 def enclosed(text: str) -> tuple[str, str, str] | None:
     """Return (opening, inside, closing) if one pair of brackets encloses `text`, else None."""
-    for opening, closing in PAIRS:
-        if not (text.startswith(opening) and text.endswith(closing)) or len(text) < len(opening) + len(closing):
-            continue
-        if opening == "{" and text.endswith("\\}"):
-            continue
-        inside = text[len(opening) : len(text) - len(closing)]
-        depths = [0, *itertools.accumulate((character in OPENING) - (character in CLOSING) for character in inside)]
-        return (opening, inside.strip(), closing) if min(depths) == depths[-1] == 0 else None
-    return None
+    match = ENCLOSED.fullmatch(text)
+    if not match or len(match[1]) != len(match[3]) or (match[1] in "([") != (match[3] in ")]"):
+        return None
+    depths = [0, *itertools.accumulate((character in OPENING) - (character in CLOSING) for character in match[2])]
+    return (match[1], match[2].strip(), match[3]) if min(depths) == depths[-1] == 0 else None
 
 
 @lru_cache(maxsize=4096)
@@ -198,22 +193,21 @@ def _read_list(parts: list[str], separators: list[str]) -> Structure:
     return _flat(items)
 
 
-def _points(items: Sequence[Structure]) -> tuple[Items, ...]:
+def _points(items: list[Structure]) -> tuple[Items, ...]:
     """Return the points that a list names: (x, y) = (1, 2), (3, 4) or x = 1, y = 2, x = 3, y = 4; else ()."""
-    points = [item for item in items if isinstance(item, Items) and item.kind in ("point", "()")]
-    relations = [item for item in items if is_assignment(item)]
-    rows: list[list[Relation]] = []
-    if len(points) == len(items) and points[0].kind == "point":
-        names = [relation.sides[0] for relation in points[0].items]
-        if all(len(point.items) == len(names) for point in points):
-            rows = [list(map(_assign, names, point.items)) for point in points]
-    elif len(relations) == len(items):
+    rows, first = list[list[Relation]](), items[0]
+    if isinstance(first, Items) and first.kind == "point":
+        names = [relation.sides[0] for relation in first.items]
+        points = [item.items for item in items if isinstance(item, Items) and item.kind in ("point", "()")]
+        rows = [list(map(_assign, names, point)) for point in points if len(point) == len(names)]
+        is_whole = len(rows) == len(items)
+    else:
+        relations = list(filter(is_assignment, items))
         count = len({relation.sides[0] for relation in relations})
-        if 1 < count < len(items):
+        if 1 < count < len(items) == len(relations):
             rows = [relations[start : start + count] for start in range(0, len(items), count)]
-        if any(len({relation.sides[0] for relation in row}) < count for row in rows):
-            return ()
-    return tuple(Items("point", tuple(row)) for row in rows)
+        is_whole = all(len({relation.sides[0] for relation in row}) == count for row in rows)
+    return tuple(Items("point", tuple(row)) for row in rows) if is_whole else ()
 
 
 def _assign(name: str, value: Structure) -> Relation:
