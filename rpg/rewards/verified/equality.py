@@ -33,7 +33,7 @@ from rpg.rewards.verified.structure import (
     names_value,
     read,
 )
-from rpg.rewards.verified.values import as_number, compact, quantity, same_value
+from rpg.rewards.verified.values import TEXT, as_number, compact, quantity, same_value
 
 MAX_ITEMS = 40  # length of a list, to bound the matching
 End = Fraction | float  # an end of a region; floats are infinities
@@ -64,26 +64,19 @@ def same_answer(answer: str, truth: str) -> bool:
     """Return whether two normalized texts mean the same, up to the names of bound variables."""
     if compact(answer) == compact(truth):
         return True
-    answer, truth = _mixed(_chosen(answer, truth), _chosen(truth, answer))
+    answer, truth = _chosen(answer, truth), _chosen(truth, answer)
     declared = {match["name"] for text in (answer, truth) if (match := ANY_INTEGER.search(text))}
     answer, truth = _without_domain(answer, truth), _without_domain(truth, answer)
     renamed = _renamed(answer, truth, declared)
     return same(read(answer), read(truth)) or (renamed != answer and same(read(renamed), read(truth)))
 
 
-def _mixed(answer: str, truth: str) -> tuple[str, str]:
-    """Write "4 and 2/3" as a mixed number if the other text is one number, not two."""
-    read = [MIXED.sub(r"\1 \2", text) for text in (answer, truth)]
-    if (read[0] == answer) != (read[1] == truth) and all(as_number(quantity(text).value) is not None for text in read):
-        return read[0], read[1]
-    return answer, truth
-
-
 def _chosen(text: str, other: str) -> str:
-    """Return the letter of "(B) 12", without doubt, if the other text is only a letter."""
-    choice = CHOICE.fullmatch(" ".join(re.sub(r"\\text\s*\{([^{}]*)\}", r"\1 ", text).split()))
-    is_sure = choice and not LIMITED.search(choice[2] or "") and not CHOICE.search(choice[2] or "")
-    return choice[1] if choice and is_sure and len(other) == 1 else text
+    """Write "(B) 12" as B if the other text is a letter, and "4 and 2/3" as a mixed number if it is one number."""
+    choice = CHOICE.fullmatch(" ".join(TEXT.sub(r"\1 ", text).split()))
+    if choice and len(other) == 1 and not any(doubt.search(choice[2] or "") for doubt in (LIMITED, CHOICE)):
+        return choice[1]
+    return MIXED.sub(r"\1 \2", text) if as_number(quantity(other).value) is not None else text
 
 
 def _without_domain(text: str, other: str) -> str:

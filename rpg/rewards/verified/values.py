@@ -6,7 +6,7 @@ from functools import lru_cache
 from operator import mul
 from typing import NamedTuple
 
-from rpg.rewards.number import INTEGER, plain_number
+from rpg.rewards.number import INTEGER
 from rpg.rewards.verified.evaluate import are_equal, constant
 from rpg.rewards.verified.formula import DEGREE, ONE, Node, number, read_formula
 from rpg.rewards.verified.normalize import one_of
@@ -55,8 +55,6 @@ SYNONYMS = (
 @lru_cache(maxsize=16384)
 def as_number(text: str) -> Fraction | None:
     """Return the exact value of a rational number or formula without variables; None for other text."""
-    if (plain := plain_number(text)) is not None:
-        return plain
     exact = constant(text.strip())
     return exact if isinstance(exact, Fraction) else None
 
