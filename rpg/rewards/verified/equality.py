@@ -41,7 +41,7 @@ SIGNS = {"<": operator.lt, "\\le": operator.le, "=": operator.eq}
 SIGNS |= {">": operator.gt, "\\ge": operator.ge, "\\ne": operator.ne}
 FLIPPED = {">": "<", "\\ge": "\\le"}
 NAMES = re.compile(r"\\text\s*\{[^{}]*\}|\\[A-Za-z]+|[A-Za-z](?:_(?:\w|\{\w\}))?")
-FUNCTION = re.compile(r"([A-Za-z])\s*\(\s*([A-Za-z])\s*\)\s*=")
+FUNCTION = re.compile(r"([A-Za-z])\s*\(\s*([a-z])\s*\)\s*=")
 PARAMETERS = frozenset("klmn")  # of families
 CONSTANTS = frozenset(("C", "c", "K", "C_1", "c_1", "C_{1}", "c_{1}", "C_0"))  # of integration
 ANY_INTEGER = re.compile(  # after \frac{\pi}{4} + k\pi
@@ -96,7 +96,7 @@ def _renamed(answer: str, truth: str, declared: set[str]) -> str:
     old, new = names - truth_names, truth_names - names
     if functions[0] and functions[1] and functions[0][1] == functions[1][1]:
         old, new = ({function[2]} for function in functions if function)
-    elif not (old | new <= CONSTANTS or old == declared or new == declared):
+    elif not ((old | new <= CONSTANTS and names & truth_names) or old == declared or new == declared):
         old, new = (changed & PARAMETERS if "\\pi" in answer and "\\pi" in truth else set() for changed in (old, new))
     if len(old) != 1 or len(new) != 1 or new & names:
         return answer
@@ -130,7 +130,7 @@ def _opened(item: Structure) -> Structure:
 
 def same_items(answer: Items, truth: Items) -> bool:
     """Return whether two lists agree: tuples in order, sets and plain lists in any order; a set is not a tuple."""
-    if {answer.kind, truth.kind} in ({"matrix", "()"}, {"matrix", "[]"}):  # a column
+    if {answer.kind, truth.kind} in ({"matrix", "()"}, {"matrix", "[]"}):  # (1, 2) for a column, [[1, 2], [3, 4]]
         answer, truth = _as_row(answer), _as_row(truth)
     if len(answer.items) != len(truth.items) or len(answer.items) > MAX_ITEMS:
         return False
@@ -156,10 +156,12 @@ def same_items(answer: Items, truth: Items) -> bool:
 
 
 def _as_row(item: Items) -> Items:
-    """Return a matrix of one column or row as a tuple."""
-    rows = [row.items for row in item.items] if item.kind == "matrix" else [item.items]
-    cells = [*rows] if len(rows) == 1 else [*zip(*rows, strict=False)]
-    return Items("()", cells[0]) if len(cells) == 1 else item
+    """Return a matrix as a tuple of its numbers, if it has one column or row, or of its rows."""
+    if item.kind != "matrix":
+        return item._replace(kind="()")
+    rows = [row.items for row in item.items]
+    cells = rows if len(rows) == 1 else [*zip(*rows, strict=False)]
+    return Items("()", cells[0] if len(cells) == 1 else tuple(Items("[]", row) for row in rows))
 
 
 def _same_coordinates(named: Items, point: Items) -> bool:

@@ -182,7 +182,7 @@ def _power(base: Number, exponent: Number) -> Number:
 
 def _root(x: Number, degree: Number) -> Number:
     if not isinstance(degree, Fraction) or degree.denominator != 1 or not 2 <= degree <= 1000:
-        raise Unreadable("no degree of a root")
+        return _power(x, OPERATIONS["div"](Fraction(1), degree))
     if isinstance(x, Fraction) and x >= 0 and degree == 2:
         exact = Fraction(math.isqrt(x.numerator), math.isqrt(x.denominator))
         if exact * exact == x:

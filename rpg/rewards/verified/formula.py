@@ -16,11 +16,11 @@ REPEATING = re.compile(  # 0.1\overline{6}, 0.1(6), 0.1666...: dots must follow 
 )
 TOKEN = re.compile(
     rf"\s*(?P<token>{REPEATING.pattern}|{INTEGER}(?:\.[0-9]+)?|\.[0-9]+|\\[A-Za-z]+|[A-Za-z]|"
-    r"\*\*|[-+*/^_(){}\[\]|!',])"
+    r"[-+*/^_(){}\[\]|!',°])"
 )
 SHORTHANDS = (  # of whole answers
     (re.compile(rf"({DECIMAL.pattern})[eE]([+-]?)0*([0-9]{{1,3}})"), r"\1\\cdot 10^{\2\3}"),
-    (re.compile(rf"({DECIMAL.pattern})\s*x\s*(10\s*(?:\^|\*\*).*)"), r"\1\\cdot \2"),
+    (re.compile(rf"({DECIMAL.pattern})\s*x\s*(10\s*\^.*)"), r"\1\\cdot \2"),
     (re.compile(rf"([+-]?{INTEGER}) +([0-9]+)/([0-9]+)"), r"\1\\frac{\2}{\3}"),
 )
 WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{4}")  # consecutive letters are a word or code, not a product of variables
@@ -28,10 +28,11 @@ DERIVATIVE = re.compile(  # dx/dt is not a quotient of products with d: compared
     r"\\frac\s*\{\s*(?:d|\\partial)(?:[^{}]|\{[^{}]*\})*\}\s*"
     r"\{\s*(?:d|\\partial)\s*(?:[A-Za-z]|\\[a-z]+)(?:_\w)?(?:\^(?:[0-9]|\{[0-9]\}))?\s*\}"
 )
+RAISED = re.compile(r"\^\s*(?:\{\s*\\(circ|prime)\s*\}|\\(circ|prime)(?![a-z]))")
 UPRIGHT = re.compile(r"\\text\s*\{\s*([A-Za-z]|pi|exp|ln|log|(?:arc)?(?:sin|cos|tan))\s*\}")
 INVERTIBLE = ("sin", "cos", "tan", "sinh", "cosh", "tanh")
 TRIGONOMETRIC = (*INVERTIBLE, "cot", "sec", "csc")
-FUNCTIONS = frozenset((*TRIGONOMETRIC, *("arc" + name for name in INVERTIBLE), "ln", "log", "exp"))
+FUNCTIONS = frozenset((*TRIGONOMETRIC, *("arc" + name for name in INVERTIBLE), "ln", "log", "exp", "abs"))
 GREEK = """alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi rho sigma tau upsilon phi chi psi
 omega Gamma Delta Theta Lambda Xi Sigma Phi Psi Omega hbar ell"""
 LETTERS = frozenset(GREEK.split())
@@ -76,6 +77,7 @@ def read_formula(text: str) -> Node | None:
     if WORD.search(text) or DERIVATIVE.search(text):
         return None
     text = UPRIGHT.sub(lambda match: f" {match[1]} " if len(match[1]) == 1 else f"\\{match[1]} ", text).rstrip()
+    text = RAISED.sub(lambda mark: "°" if "circ" in mark[0] else "'", text.replace("**", "^"))
     for pattern, spelling in SHORTHANDS:
         if match := pattern.fullmatch(text):
             text = match.expand(spelling)
@@ -178,22 +180,16 @@ class _Reader:
 
     def factor(self) -> Node:
         base = self.atom()
-        while self.next in ("^", "**", "!"):
-            if self.take() == "!":
-                base = Node("factorial", (base,))
-                continue
-            braced = self.next == "{"
-            if (mark := self.ahead(braced)) in ("\\circ", "\\prime"):
-                self.position += 1 + braced
-                if braced:
-                    self.take("}")
-                if mark == "\\prime" and base.op != "var":
-                    raise Unreadable("a prime on no name")
-                base = Node("mul", (base, DEGREE)) if mark == "\\circ" else Node("var", leaf=f"{base.leaf}'")
-            else:
-                base = Node("pow", (base, self.argument(plain=True)))
-                if self.next in ("^", "**"):
-                    raise Unreadable("a^b^c")
+        while self.next in ("^", "!", "°"):
+            match self.take():
+                case "!":
+                    base = Node("factorial", (base,))
+                case "°":
+                    base = Node("mul", (base, DEGREE))
+                case _:
+                    base = Node("pow", (base, self.argument(plain=True)))
+                    if self.next == "^":
+                        raise Unreadable("a^b^c")
         return base
 
     def argument(self, plain: bool = False) -> Node:
@@ -287,7 +283,7 @@ class _Reader:
         if name == "log" and self.next == "_":
             self.take()
             base = self.argument()
-        if self.next in ("^", "**"):
+        if self.next == "^":
             self.take()
             exponent = self.argument(plain=True)
             if name in INVERTIBLE and exponent == Node("neg", (number(1),)):

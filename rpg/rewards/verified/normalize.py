@@ -110,7 +110,7 @@ def normalize(text: str) -> str:
     text = OVER.sub(lambda match: f"\\{'frac' if match[2] == 'over' else 'binom'}{{{match[1]}}}{{{match[3]}}}", text)
     text = UNBRACED.sub(r"\\\1{\2}", PLAIN_ROOT.sub(r"\\sqrt", text))
     text = re.sub(r"\.{3,}", r"\\ldots ", text)
-    text = PLAIN_COMMAND.sub(lambda word: "\\infty " if word[1].startswith("inf") else f"\\{word[1]} ", text)
+    text = PLAIN_COMMAND.sub(lambda word: "\\infty " if word[1] in ("infinity", "inf", "oo") else f"\\{word[1]} ", text)
     text = SCALE.sub(lambda match: f" \\cdot 10^{{{SCALES[match[1]]}}} ", text)
     text = SIGNED_INFINITY.sub(r"\1", text)
     return ORDINAL.sub(r"\1", " ".join(text.split()))

@@ -13,7 +13,7 @@ INFINITY = "\\infty"
 NAME = re.compile(
     r"[A-Z](?:_\{?\w\}?)?(?:\s*[A-Z](?:_\{?\w\}?)?){1,3}|"  # the segment AB
     r"(?:[A-Za-z]|\\(?:vec|hat|bar)\s*\{[A-Za-z ]+\}|\\(?!pi\b)[a-z]+)"
-    r"'*(?:_(?:\{[^{}]*\}|\w|\\[a-z]+))?'*(?:\s*\(\s*(?:[A-Za-z](?:\s*,\s*[A-Za-z])*)\s*\))?"
+    r"'*(?:_(?:\{[^{}]*\}|\w|\\[a-z]+))?'*(?:(?:\^\s*\{-1\})?\s*\(\s*(?:[A-Za-z](?:\s*,\s*[A-Za-z])*)\s*\))?"
 )
 # |AB|, P:Q, V_{1}:V_{2}, \frac{AB}{CD}: a length, or a ratio of lengths, areas or volumes; a probability, a limit
 PART = r"[A-Z](?:_(?:\w|\{\w+\})|[A-Z]{0,4})"

@@ -13,6 +13,7 @@ from rpg.rewards.verified.normalize import one_of
 from rpg.rewards.verified.units import Unit, read_unit
 
 MEANINGLESS_SPACE = re.compile(r"(?<![0-9A-Za-z])\s+|\s+(?![0-9A-Za-z])|(?<=[0-9])\s+(?=[A-Za-z])")
+NEEDLESS_BRACES = re.compile(r"(?<=[_^])\{(\w|\\[A-Za-z]+)\}")
 WORDS = re.compile(r"[^\W\d_][^\W\d_' .-]*(?:[' .-]+[^\W\d_]+)*")
 THREE_LETTERS = re.compile(r"[^\W\d_]{3}")  # a-b-c is a formula
 TEXT = re.compile(r"\\text\s*\{([^{}]*)\}")
@@ -47,7 +48,7 @@ PERCENT = read_unit("percent")
 PRIMES = (read_unit("arcmin"), read_unit("arcsec"))
 FUNCTION = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)(?![a-z])")  # the angle of \sin 30^\circ is not the answer
 SYNONYMS = (
-    (re.compile("dne|(?:limit )?(?:does not|doesn't) exist|no limit"), "does not exist"),
+    (re.compile("dne|undefined|(?:limit )?(?:does not|doesn't) exist|no limit"), "does not exist"),
     (re.compile("infinite(?:ly many|(?: number)? of)?(?: (?:real |integer )?(?:solutions|values))?"), "\\infty"),
 )
 
@@ -68,7 +69,7 @@ class Quantity(NamedTuple):
 
 def compact(text: str) -> str:
     """Return `text` without meaningless spaces, and with words in one case."""
-    return words(text) or MEANINGLESS_SPACE.sub("", text)
+    return words(text) or MEANINGLESS_SPACE.sub("", NEEDLESS_BRACES.sub(r"\1", text))
 
 
 def words(text: str) -> str:
