@@ -113,47 +113,43 @@ def form_of(function: Callable[..., Any]) -> tuple[tuple[str, ...], bool] | None
 def answer(source: str, response: str, truth: Any, extra: Mapping[str, Any], options: dict[str, Any]) -> Score:
     """Return the score of one response; options: further keywords of the function."""
     (reward,) = _loaded
+    arguments = _arguments(reward.form, source, response, truth, extra)
     try:
-        return as_score(_value(reward, source, response, truth, extra, options), reward.where)
+        try:
+            value = _call(reward, arguments, options)
+        except TypeError as error:
+            # of completion[0]["content"]; the other way round, `"7" in messages` would only be False
+            if reward.form != TRL or not str(error).startswith("string indices must be integers"):
+                raise
+            roles = {"prompts": "user", "completions": "assistant"}
+            chat = {name: [{"role": role, "content": arguments[name]}] for name, role in roles.items()}
+            value = _call(reward, {**arguments, **chat}, options)
     except MemoryError as error:
         limit = f"calls may take {MEMORY >> 30} GiB, unless the file sets resource.RLIMIT_DATA"
         raise RewardError(f"{described(error)}; {limit}") from None
+    return as_score(value, reward.where)
 
 
-def _value(
-    reward: Reward, source: str, response: str, truth: Any, extra: Mapping[str, Any], options: dict[str, Any]
-) -> Any:
-    """Return the function's value, called in its form."""
+def _arguments(form: tuple[str, ...], source: str, response: str, truth: Any, extra: Mapping[str, Any]) -> dict:
+    """Return what a form offers its function for one response."""
     question = extra.get("raw_problem")
     verls = {"data_source": source, "solution_str": response, "ground_truth": truth, "extra_info": extra}
-    if reward.form == VERL:
-        return _call(reward, verls, options)
-    if reward.form == SHORT:
+    if form == SHORT:
         row = {**extra, "data_source": source, "question": question, "answer": truth}
-        return _call(reward, {"response": response, "answer": truth, "row": row}, options)
-    if reward.form == BATCH:
-        return _only(reward, {f"{name}s": value for name, value in verls.items()}, options)
-    columns = {"answer": truth, "solution": truth, "ground_truth": truth, "data_source": source, **extra}
-    try:
-        return _only(reward, {**columns, "prompts": question, "completions": response}, options)
-    except TypeError as error:
-        # of completion[0]["content"]; the other way round, `"7" in messages` would only be False
-        if not str(error).startswith("string indices must be integers"):
-            raise
-    prompt, message = {"role": "user", "content": question}, {"role": "assistant", "content": response}
-    return _only(reward, {**columns, "prompts": [prompt], "completions": [message]}, options)
-
-
-def _only(reward: Reward, offered: dict[str, Any], options: dict[str, Any]) -> Any:
-    """Return the function's value for lists of one."""
-    values = _call(reward, {name: [value] for name, value in offered.items()}, options)
-    if isinstance(values, str | Mapping) or not hasattr(values, "__len__") or len(values) != 1:
-        raise RewardError(f"{reward.where}: returns {values!r:.80} for a list of one response; return a list of one")
-    return values[0]
+        return {"response": response, "answer": truth, "row": row}
+    if form == TRL:
+        columns = {"answer": truth, "solution": truth, "ground_truth": truth, "data_source": source, **extra}
+        return {**columns, "prompts": question, "completions": response}
+    return verls if form == VERL else {f"{name}s": value for name, value in verls.items()}
 
 
 def _call(reward: Reward, offered: dict[str, Any], options: dict[str, Any]) -> Any:
-    """Call the function with those of the arguments that it has, and all options."""
+    """Call the function with those of the arguments that it has, as lists of one if its form wants lists."""
+    in_lists = reward.form in (TRL, BATCH)
     names = offered if reward.is_open else inspect.signature(reward.function).parameters
-    value = reward.function(**{**{name: offered[name] for name in offered if name in names}, **options})
-    return _loop.run_until_complete(value) if inspect.isawaitable(value) else value
+    arguments = {name: [offered[name]] if in_lists else offered[name] for name in offered if name in names}
+    value = reward.function(**{**arguments, **options})
+    value = _loop.run_until_complete(value) if inspect.isawaitable(value) else value
+    if in_lists and (isinstance(value, str | Mapping) or not hasattr(value, "__len__") or len(value) != 1):
+        raise RewardError(f"{reward.where}: returns {value!r:.80} for a list of one response; return a list of one")
+    return value[0] if in_lists else value

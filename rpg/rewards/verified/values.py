@@ -151,10 +151,10 @@ def _same_ratio(answer: str, truth: str) -> bool:
     alone = [parts[0] for parts in (left, right) if len(parts) < 2]
     if len(alone) == 1 and len(left) + len(right) == 3:
         exact = as_number(alone[0])  # 5:1 is not 5
-        texts = [rf"\frac{{{parts[0]}}}{{{parts[1]}}}" if len(parts) > 1 else parts[0] for parts in (left, right)]
-        return exact is not None and exact.denominator != 1 and same_number(*texts)
-    quotients = [[rf"\frac{{{part}}}{{{parts[0]}}}" for part in parts[1:]] for parts in (left, right)]
-    return not alone and len(left) == len(right) and all(map(same_number, *quotients))
+        a, b = (rf"\frac{{{parts[0]}}}{{{parts[1]}}}" if len(parts) > 1 else parts[0] for parts in (left, right))
+        return exact is not None and exact.denominator != 1 and same_number(a, b)
+    pairs = [(rf"\frac{{{a}}}{{{left[0]}}}", rf"\frac{{{b}}}{{{right[0]}}}") for a, b in zip(left, right, strict=False)]
+    return not alone and len(left) == len(right) and all(same_number(a, b) for a, b in pairs[1:])
 
 
 def as_based(text: str) -> tuple[str, int] | None:
