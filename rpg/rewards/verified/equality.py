@@ -6,6 +6,7 @@ import operator
 import re
 from collections.abc import Callable, Iterable
 from fractions import Fraction
+from functools import lru_cache
 from typing import NamedTuple
 
 from rpg.rewards.number import DECIMAL, INTEGER
@@ -60,6 +61,7 @@ CHOICE = re.compile(r"\(?([A-F])[).:]\)?(?: (.+))?")  # (B) 12
 ROUGHLY = Fraction(1, 100)  # of the rounded value after \\approx
 
 
+@lru_cache(maxsize=16384)
 def same_answer(answer: str, truth: str) -> bool:
     """Return whether two normalized texts mean the same, up to the names of bound variables."""
     if compact(answer) == compact(truth):
@@ -96,7 +98,7 @@ def _renamed(answer: str, truth: str, declared: set[str]) -> str:
     old, new = names - truth_names, truth_names - names
     if functions[0] and functions[1] and functions[0][1] == functions[1][1]:
         old, new = ({function[2]} for function in functions if function)
-    elif not ((old | new <= CONSTANTS and names & truth_names) or old == declared or new == declared):
+    elif not ((old | new <= CONSTANTS and names & truth_names) or (declared and (old <= declared or new <= declared))):
         old, new = (changed & PARAMETERS if "\\pi" in answer and "\\pi" in truth else set() for changed in (old, new))
     if len(old) != 1 or len(new) != 1 or new & names:
         return answer
@@ -205,8 +207,8 @@ def _is_solution(solution: Structure, equation: Relation) -> bool:
         return False
     (name,) = unknown
     shifted = [substituted(difference, name, Node("add", (Node("var", leaf=name), number(n)))) for n in (-1, 1)]
-    is_linear = are_equal(Node("add", tuple(shifted)), Node("mul", (number(2), difference)))
-    return is_linear and are_equal(substituted(difference, name, tree), number(0))
+    is_root = are_equal(substituted(difference, name, tree), number(0))
+    return is_root and are_equal(Node("add", tuple(shifted)), Node("mul", (number(2), difference)))
 
 
 def stated_values(item: Structure) -> list[Structure]:

@@ -86,14 +86,19 @@ def are_equal(a: Node, b: Node, leeway: Fraction = Fraction(0)) -> bool:
     """Return whether two formulas agree wherever both are real, else wherever both have a value."""
     is_number = not variables(a) and not variables(b)
     leeway = leeway if is_number else Fraction(0)
+    reals, others = 0, list[bool]()
     try:
-        pairs = [(is_real(x) and is_real(y), are_close(x, y, leeway)) for x, y in _values_at_points(a, b)]
+        for x, y in _values_at_points(a, b):
+            is_close = are_close(x, y, leeway)
+            if not (is_real(x) and is_real(y)):
+                others.append(is_close)
+            elif not is_close:
+                return False
+            else:
+                reals += 1
     except Unreadable:
         return False
-    decisive = [close for real, close in pairs if real]
-    if len(decisive) < ENOUGH:
-        decisive = [close for _, close in pairs]
-    return len(decisive) >= (1 if is_number else ENOUGH) and all(decisive)
+    return reals >= ENOUGH or (reals + len(others) >= (1 if is_number else ENOUGH) and all(others))
 
 
 def constant_ratio(a: Node, b: Node) -> Number | None:

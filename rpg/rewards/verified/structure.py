@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple, TypeGuard
 
@@ -193,7 +193,7 @@ def _read_list(parts: list[str], separators: list[str]) -> Structure:
     return _flat(items)
 
 
-def _points(items: list[Structure]) -> tuple[Items, ...]:
+def _points(items: Sequence[Structure]) -> tuple[Items, ...]:
     """Return the points that a list names: (x, y) = (1, 2), (3, 4) or x = 1, y = 2, x = 3, y = 4; else ()."""
     rows, first = list[list[Relation]](), items[0]
     if isinstance(first, Items) and first.kind == "point":
