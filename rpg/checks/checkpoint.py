@@ -8,7 +8,8 @@ from rpg.config.run_config import RunConfig
 from rpg.config.verl_keys import ACTOR, FSDP, MODEL, OPTIM
 from rpg.diagnostics import Findings, shown
 from rpg.dotted import value_at
-from rpg.files.integrity import REFERENCE, STEP, TRACKER, UNCHECKED, ranks_that_saved, verify
+from rpg.files import manifest
+from rpg.files.integrity import REFERENCE, STEP, TRACKER, ranks_that_saved
 
 SHARDS = {"model": "model", "optimizer": "optim", "extra": "extra_state"}  # content -> kind in verl's file names
 CONTENTS, DIRECTORY, PATH = f"{ACTOR}.checkpoint.load_contents", "trainer.default_local_dir", "trainer.resume_from_path"
@@ -28,31 +29,25 @@ def checkpoint(run: RunConfig) -> Findings:
         if not directory.is_dir() or not STEP.fullmatch(directory.name):
             yield run.error(PATH, "no such directory global_step_N", "name one of a run")
             return
-        verdict = verify(directory)
-        for message in verdict.faults:
-            yield run.error(PATH, message, "name another, or trainer.resume_mode=auto for the newest complete one")
-        if verdict.complete:
+        if fault := manifest.fault(directory):
+            yield run.error(PATH, fault, "name another, or trainer.resume_mode=auto for the newest complete one")
+        else:
             yield from _loadable(run, PATH, directory)
-            if not verdict.has_manifest:
-                yield run.error(PATH, UNCHECKED, "", "warning")
 
 
 def _newest(run: RunConfig) -> Findings:
     chosen = run.newest_checkpoint
     if chosen.newest is None:
         anew = f"set another {DIRECTORY}, or move this one aside, to start over"
-        reasons = [f"{verdict.directory.name} cannot be resumed from: {verdict.why}" for verdict in chosen.passed_over]
+        reasons = [f"{passed.name} cannot be resumed from: {why}" for passed, why in chosen.passed_over.items()]
         if chosen.tracker is not None and not reasons:
             reasons = [f"{TRACKER} says {chosen.tracker!r}, and there is no checkpoint; verl would start from scratch"]
         for reason in reasons:
             yield run.error(DIRECTORY, reason, anew)
         return
-    name = chosen.newest.directory.name
-    for verdict in chosen.passed_over:
-        yield run.error(DIRECTORY, f"{verdict.directory.name}: {verdict.why}", f"resumes from {name}", "warning")
-    yield from _loadable(run, DIRECTORY, chosen.newest.directory)
-    if not chosen.newest.has_manifest:
-        yield run.error(DIRECTORY, f"{name} {UNCHECKED}", "", "warning")
+    for passed, why in chosen.passed_over.items():
+        yield run.error(DIRECTORY, f"{passed.name}: {why}", f"resumes from {chosen.newest.name}", "warning")
+    yield from _loadable(run, DIRECTORY, chosen.newest)
 
 
 def _loadable(run: RunConfig, named: str, directory: Path) -> Findings:

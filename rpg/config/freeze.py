@@ -55,7 +55,7 @@ def freeze(run: RunConfig, *, contents: bool = True) -> RunConfig:
             choice = newest_complete(Path(directory), contents=contents)
     if choice and choice.newest and not choice.verl_takes_it:  # verl follows its tracker and would load another or none
         trainer["resume_mode"] = "resume_path"
-        trainer["resume_from_path"] = str(choice.newest.directory)
+        trainer["resume_from_path"] = str(choice.newest)
     init = config["ray_kwargs"]["ray_init"]
     if os.environ.get("RAY_ADDRESS"):
         for key in OF_A_NEW_RAY:

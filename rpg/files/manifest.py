@@ -21,7 +21,6 @@ from pydantic.dataclasses import dataclass
 from rpg.files.atomic import write_whole
 
 NAME = "manifest.json"
-UNFINISHED = "manifest.partial.json"  # exists during a save
 THREADS = 8  # more threads would wait for the disk
 BLOCK = 1 << 20
 
@@ -42,17 +41,16 @@ class Manifest(BaseModel):
 
 
 def begin(directory: Path) -> None:
-    """Mark a checkpoint as unfinished until `write`, and remove the files of an earlier save of the same step.
+    """Create a checkpoint's directory, or empty that of an earlier save of the same step.
 
     The manifest is removed first, because files of two saves are not a checkpoint. Raises OSError.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    (directory / UNFINISHED).touch()
     (directory / NAME).unlink(missing_ok=True)
     for path in directory.iterdir():
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
-        elif path.name != UNFINISHED:
+        else:
             path.unlink()
 
 
@@ -61,19 +59,42 @@ def write(directory: Path) -> dict[str, Entry]:
 
     The files are not flushed to disk: checksums detect a loss. Raises OSError, which names the file.
     """
-    files = sorted(path for path in directory.rglob("*") if path.is_file() and path.name not in (NAME, UNFINISHED))
+    files = sorted(path for path in directory.rglob("*") if path.is_file() and path.name != NAME)
     entries = {
         path.relative_to(directory).as_posix(): Entry(path.stat().st_size, crc32)
         for path, crc32 in zip(files, checksums(files), strict=True)
     }
     write_whole(directory / NAME, Manifest(format=1, files=entries).model_dump_json(indent=1) + "\n")
-    (directory / UNFINISHED).unlink(missing_ok=True)
     return entries
 
 
 def read(directory: Path) -> dict[str, Entry]:
     """Return the entries of a directory's manifest. Raises OSError, or ValueError for a damaged manifest."""
     return Manifest.model_validate_json((directory / NAME).read_bytes()).files
+
+
+def fault(directory: Path, *, contents: bool = True) -> str | None:
+    """Return why a directory is no complete checkpoint, None for a complete one.
+
+    Every listed file must exist with its size and, with `contents`, its checksum, which is computed only if all sizes
+    match. Other files, such as an export, are ignored.
+    """
+    if not (directory / NAME).is_file():
+        return f"{NAME} is missing: the save did not finish, or plain verl wrote it"
+    try:
+        entries = read(directory)
+        for name, entry in entries.items():
+            size = (directory / name).stat().st_size if (directory / name).is_file() else 0
+            if size != entry.bytes:
+                return f"{name} has {size} of {entry.bytes} bytes"
+        if contents:
+            made = checksums(directory / name for name in entries)
+            for (name, entry), crc32 in zip(entries.items(), made, strict=True):
+                if crc32 != entry.crc32:
+                    return f"{name} is damaged: its CRC-32 is {crc32}, {NAME} lists {entry.crc32}"
+    except (OSError, ValueError) as error:
+        return f"{NAME} or a file of it cannot be read: {' '.join(str(error).split())}"
+    return None
 
 
 def checksums(files: Iterable[Path]) -> list[str]:

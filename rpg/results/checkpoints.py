@@ -6,7 +6,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from rpg.files.integrity import STEP, UNCHECKED, newest_complete, steps, verify
+from rpg.files import manifest
+from rpg.files.integrity import STEP, newest_complete, steps
 from rpg.results.messages import ResultsError
 
 ADAPTER = "lora_adapter"  # verl's merger writes the adapter there, beside the base model
@@ -16,7 +17,7 @@ MERGE_ADAPTER = f"import sys; from {__name__} import merge_adapter; merge_adapte
 def find_checkpoint(path: Path, *, contents: bool = True) -> tuple[Path, list[str]]:
     """Return a path's global_step_N, or the newest complete one of a run directory, and notes.
 
-    The notes name skipped checkpoints with reasons, and a missing manifest.
+    The notes name skipped checkpoints with reasons.
     contents: whether to verify the checksums of a global_step_N.
 
     Raises ResultsError: no complete checkpoint; OSError: it cannot be read.
@@ -24,16 +25,16 @@ def find_checkpoint(path: Path, *, contents: bool = True) -> tuple[Path, list[st
     directory = path.parent if path.name == "actor" else path
     if steps(path):
         choice = newest_complete(path)
-        remarks = [f"{skipped.directory}: skipped: {skipped.why}" for skipped in choice.passed_over]
-        verdict = choice.newest
+        remarks = [f"{skipped}: skipped: {why}" for skipped, why in choice.passed_over.items()]
+        found = choice.newest
     elif (directory / "actor").is_dir() and STEP.fullmatch(directory.name):  # verl reads the step from the name
-        verdict = verify(directory, contents=contents)
-        remarks = [] if verdict.complete else [f"{directory}: {verdict.why}; use an earlier global_step_N"]
+        why = manifest.fault(directory, contents=contents)
+        found, remarks = (None, [f"{directory}: {why}; use an earlier global_step_N"]) if why else (directory, [])
     else:
         raise ResultsError(f"{path}: no checkpoint is there; give the directory of a run, or its global_step_N")
-    if verdict is None or not verdict.complete:
+    if found is None:
         raise ResultsError("\n".join([*remarks, f"{path}: no complete checkpoint"]))
-    return verdict.directory, remarks if verdict.has_manifest else [*remarks, f"{verdict.directory}: {UNCHECKED}"]
+    return found, remarks
 
 
 def export(actor: Path, out: Path) -> None:

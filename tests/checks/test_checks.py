@@ -52,7 +52,8 @@ def furnished(tmp_path_factory) -> Path:
     queue = write_verl(toy / "ahead", 4, ranks=1) / checkpoint.UNITS_FILE  # of two nodes
     queue.parent.mkdir(parents=True)
     queue.write_text('[{"position": 0}, {"position": 1}]')
-    write_verl(toy / "weights", 4, ranks=1, kinds=("model",))
+    for made in (toy / "ahead/global_step_4", write_verl(toy / "weights", 4, ranks=1, kinds=("model",))):
+        manifest.write(made)
     long = pa.field("data_source", pa.large_string())
     pq.write_table(table.cast(table.schema.set(0, long)), toy / "long.parquet")
     agents = ["single_turn_agent", *["my_agent"] * (len(table) - 1)]

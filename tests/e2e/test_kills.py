@@ -92,8 +92,9 @@ def kill(run: Run, target: str, before: int, chance: random.Random) -> str:
         until = time.monotonic() + 60
         unfinished: list[Path] = []
         while not unfinished and time.monotonic() < until and run.process.poll() is None:
-            unfinished = list(run.directory.glob(f"global_step_*/{manifest.UNFINISHED}"))
-        moment = f"save of {unfinished[0].parent.name}" if unfinished else moment
+            saves = run.directory.glob("global_step_*")
+            unfinished = [path for path in saves if not (path / manifest.NAME).exists()]
+        moment = f"save of {unfinished[0].name}" if unfinished else moment
         victims = run.processes()  # all at once, so that nobody ends the save
     elif target == "vLLM engine":  # what its server starts
         victims = [child for server in named(run, "ray::vLLMHttpServer") for child in server.children(recursive=True)]
@@ -131,7 +132,7 @@ def test_kills(start, seed, capsys):
         steps = [record["step"] for record in run.metrics()]
         assert steps == sorted(set(steps)), steps
         with capsys.disabled():
-            at = newest.directory.name if newest else "no checkpoint"
+            at = newest.name if newest else "no checkpoint"
             print(f"  {kills:2} {said}: exit code {run.process.returncode}, metrics to {steps[-1:]}, {at}", flush=True)
     run = start(*SETTINGS, f"trainer.default_local_dir={directory}")
     run.directory = directory

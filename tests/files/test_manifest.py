@@ -9,7 +9,6 @@ import zlib
 import pytest
 
 from rpg.files import manifest
-from rpg.files.integrity import verify
 from tests.builders.checkpoints import write_complete
 
 
@@ -22,7 +21,6 @@ def test_it_lists_every_file_with_size_and_checksum(tmp_path):
         "format": 1,
         "files": {name: {"bytes": len(text), "crc32": f"{zlib.crc32(text):08x}"} for name, text in files.items()},
     }
-    assert not (step / manifest.UNFINISHED).exists()
 
 
 def test_a_step_that_is_saved_again_starts_empty(tmp_path):
@@ -31,13 +29,13 @@ def test_a_step_that_is_saved_again_starts_empty(tmp_path):
     (step / "hf").mkdir()
     (step / "hf" / "model.safetensors").write_bytes(b"w")
     manifest.begin(step)
-    assert [path.name for path in step.iterdir()] == [manifest.UNFINISHED]
-    assert not verify(step).complete
+    assert not list(step.iterdir())
+    assert manifest.fault(step)
 
 
 @pytest.mark.parametrize("moment", ["checksum", "rename"])
 def test_a_kill_while_the_manifest_is_written(tmp_path, moment):
-    """SIGKILL when all shards exist: the checkpoint is incomplete, and not mistaken for one of plain verl."""
+    """SIGKILL when all shards exist: the checkpoint is incomplete."""
     code = f"""
 import os, signal
 from pathlib import Path
@@ -54,10 +52,8 @@ else:
 manifest.write(directory)
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -signal.SIGKILL
-    verdict = verify(tmp_path / "global_step_4")
-    assert not verdict.complete
-    assert verdict.has_manifest
-    assert verify(write_complete(tmp_path, 4)).complete
+    assert manifest.fault(tmp_path / "global_step_4").startswith("manifest.json is missing")
+    assert manifest.fault(write_complete(tmp_path, 4)) is None
 
 
 @pytest.mark.parametrize(
@@ -72,5 +68,4 @@ manifest.write(directory)
 def test_a_manifest_that_cannot_be_used(tmp_path, content):
     step = write_complete(tmp_path, 4)
     (step / manifest.NAME).write_bytes(content)
-    [fault] = verify(step).faults
-    assert fault.startswith("manifest.json ")
+    assert manifest.fault(step).startswith("manifest.json ")

@@ -64,7 +64,7 @@ def assert_healthy(run: Run, steps: int) -> list[dict]:
         assert all(math.isfinite(value) for value in step.values() if isinstance(value, float))
     assert max(step["actor/grad_norm"] for step in found) > 1e-3
     newest = newest_complete(run.directory).newest
-    assert newest.directory.name == f"global_step_{steps}"
+    assert newest.name == f"global_step_{steps}"
     return found
 
 

@@ -41,7 +41,6 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[RunConfig]:
     """Return the configurations that `rpg eval` begins, none of which runs."""
     runs: list[RunConfig] = []
     monkeypatch.setattr(eval_command, "begin", lambda run, command: runs.append(run) or 7)
-    monkeypatch.setattr(eval_command.signals, "end_at_once", lambda: None)
     return runs
 
 
@@ -78,9 +77,10 @@ def test_what_cannot_be_evaluated_is_refused(trained, begun, tmp_path, capsys):
 
     assert "no such directory" in refused(tmp_path / "none")
     assert "no checkpoint is there" in refused(tmp_path)
-    for cut in (write_complete(tmp_path / "cut", 6), write_verl(tmp_path / "verl", 4)):
-        (cut / SHARD).write_bytes(b"")
-        assert f"{cut}: {SHARD}" in refused(cut)
+    cut = write_complete(tmp_path / "cut", 6)
+    (cut / SHARD).write_bytes(b"")
+    assert f"{cut}: {SHARD}" in refused(cut)
+    assert "manifest.json is missing" in refused(write_verl(tmp_path / "verl", 4))
     (trained / "eval-global_step_4").mkdir()
     (trained / "eval-global_step_4/metrics.jsonl").touch()  # of an evaluation that would be overwritten
     assert "eval-global_step_4: is already a run" in refused(trained)

@@ -9,7 +9,7 @@ import torch
 from torch.distributed.tensor import DTensor
 
 from rpg.cli import main
-from rpg.files.integrity import verify
+from rpg.files import manifest
 from tests.verl_plugin.tiny_fsdp import build, process_group
 
 
@@ -32,6 +32,7 @@ def checkpoint(tmp_path: Path) -> Path:
     (directory / "actor/fsdp_config.json").write_text('{"FSDP_version": 2, "world_size": 1}')
     (directory / "actor/huggingface/config.json").write_text("{}")
     (directory / "data.pt").write_bytes(b"position")
+    manifest.write(directory)
     return directory
 
 
@@ -57,8 +58,7 @@ def test_to_other_ranks_and_back(checkpoint, tmp_path, capsys):
         assert main(["export", str(source), "--ranks", str(ranks), "--out", str(out)]) == 0
         assert f"for {ranks} ranks" in capsys.readouterr().out
         source = out / checkpoint.name
-        assert verify(source).complete
-        assert verify(source).has_manifest
+        assert manifest.fault(source) is None
         assert len(files(source)) == 4 * ranks
         assert json.loads((source / "actor/fsdp_config.json").read_text()) == {"FSDP_version": 2, "world_size": ranks}
         assert (source / "data.pt").read_bytes() == b"position"
@@ -74,6 +74,7 @@ def test_to_other_ranks_and_back(checkpoint, tmp_path, capsys):
 def refused(checkpoint: Path, capsys, *options: str) -> str:
     """Return why the export is refused; nothing is written."""
     out = checkpoint.parents[1] / "out"
+    manifest.write(checkpoint)
     assert main(["export", str(checkpoint), "--out", str(out), *options]) == 2
     assert not out.exists()
     return capsys.readouterr().err

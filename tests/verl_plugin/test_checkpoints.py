@@ -6,7 +6,8 @@ import pytest
 from omegaconf import OmegaConf
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
-from rpg.files.integrity import newest_complete, verify
+from rpg.files import manifest
+from rpg.files.integrity import newest_complete
 from rpg.verl_plugin import checkpoints
 from tests.builders.checkpoints import write_verl
 
@@ -33,7 +34,8 @@ class Saving(PPOTrainerSync):
         run = Path(self.config.trainer.default_local_dir)
         self.asked_to_keep.append(self.config.trainer.max_actor_ckpt_to_keep)
         step = write_verl(run, self.global_steps)
-        self.complete_meanwhile.append(sum(verify(other).complete for other in step.parent.glob("global_step_*")))
+        others = step.parent.glob("global_step_*")
+        self.complete_meanwhile.append(sum(manifest.fault(other) is None for other in others))
         if self.fails:
             raise self.fails
 
@@ -64,7 +66,7 @@ def test_a_save_that_does_not_end(trainer, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         save(trainer, 4)
     choice = newest_complete(tmp_path)
-    assert choice.newest and choice.newest.directory.name == "global_step_2"  # noqa: PT018
+    assert choice.newest and choice.newest.name == "global_step_2"  # noqa: PT018
     assert choice.tracker == "4"
 
 
@@ -80,7 +82,7 @@ def test_one_complete_checkpoint_at_every_moment(trainer, tmp_path, capsys, keep
     trainer.config.trainer.max_actor_ckpt_to_keep = keep
     save(trainer, 2, 4, 6, 8)
     assert on_disk(trainer) == left
-    assert all(verify(tmp_path / f"global_step_{step}").has_manifest for step in left)
+    assert not any(manifest.fault(tmp_path / f"global_step_{step}") for step in left)
     assert trainer.complete_meanwhile == meanwhile
     assert trainer.asked_to_keep == [None] * 4  # of verl
     assert trainer.config.trainer.max_actor_ckpt_to_keep == keep
@@ -97,7 +99,7 @@ def test_a_disk_that_fills_up_within_a_save_is_named(trainer, tmp_path, monkeypa
     with pytest.raises(error, match="global_step_4" if error is OSError else "pos") as raised:
         save(trainer, 4)
     assert trainer.fails in (raised.value, raised.value.__cause__)
-    assert newest_complete(tmp_path).newest.directory.name == "global_step_2"
+    assert newest_complete(tmp_path).newest.name == "global_step_2"
 
 
 def started_again(trainer, resumes_at):

@@ -9,14 +9,13 @@ dies, its connections close and the other side raises EOFError, ConnectionResetE
 """
 
 import pickle
+import tempfile
 from collections.abc import AsyncGenerator, Iterator
 from multiprocessing.connection import Client, Connection, Listener
 from typing import Any
 
 import torch
 from verl.checkpoint_engine.base import CheckpointEngine, CheckpointEngineRegistry
-
-from rpg.files.lock import Scratch
 
 
 @CheckpointEngineRegistry.register("rpg_socket")  # type: ignore[attr-defined]
@@ -32,8 +31,8 @@ class SocketCheckpointEngine(CheckpointEngine):
         """Return the sender's socket as `address`; {} for others."""
         if not self.is_master:
             return {}
-        self._scratch = Scratch("weights")
-        address = str(self._scratch.path / "socket")
+        self._folder = tempfile.TemporaryDirectory(prefix="rpg-weights-")
+        address = f"{self._folder.name}/socket"
         self._listener = Listener(address, backlog=128)
         return {"address": address}
 
@@ -55,7 +54,7 @@ class SocketCheckpointEngine(CheckpointEngine):
         elif self.is_master:
             self._connections = [self._listener.accept() for _ in range(receivers)]
             self._listener.close()
-            self._scratch.remove()
+            self._folder.cleanup()
 
     def finalize(self) -> None:
         """Close the connections. Safe to call more than once."""

@@ -14,10 +14,9 @@ import shlex
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-
-from rpg.files.lock import Scratch
 
 HERE = Path(__file__).parent
 PATIENCE = 600.0  # seconds for the early imports
@@ -43,8 +42,8 @@ class Preloaded:
         early: modules to import at once. late: modules to import when the first program starts, in its environment,
         which they read at import (Ray and modules that import Ray).
         """
-        self._scratch = Scratch("preload")
-        directory = self._scratch.path
+        self._folder = tempfile.TemporaryDirectory(prefix="rpg-preload-")
+        directory = Path(self._folder.name)
         self._address = directory / "socket"
         self.executable = directory / "python"
         client = shlex.join([sys.executable, "-S", "-E", "-s", str(HERE / "client.py"), str(self._address)])
@@ -97,4 +96,4 @@ class Preloaded:
         except subprocess.TimeoutExpired:  # it was forking
             self._server.kill()
             self._server.wait()
-        self._scratch.remove()
+        self._folder.cleanup()
