@@ -9,12 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from tensordict import TensorDict
 
 from rpg.files.atomic import SKIPPED, append_record
 from rpg.verl_plugin.actor_loss import INPUTS
-from rpg.verl_plugin.reference import local
 
 
 @dataclass
@@ -70,19 +68,3 @@ def finite(metrics: dict[str, list[float]]) -> dict[str, list[float]]:
     """Return the metrics that are finite; NaN or Inf would spoil verl's means."""
     kept = {key: [value for value in values if math.isfinite(value)] for key, values in metrics.items()}
     return {key: values for key, values in kept.items() if values}
-
-
-def require_finite_weights(module: torch.nn.Module) -> None:
-    """Check this rank's shards of all parameters.
-
-    Raises:
-        FloatingPointError: a parameter holds NaN or Inf; the message names one.
-    """
-    whole = {name: local(part.detach()).isfinite().all() for name, part in module.named_parameters()}
-    if not torch.stack([*whole.values()]).all():  # one transfer from the device
-        bad = [name for name, good in whole.items() if not good]
-        raise FloatingPointError(
-            f"after the optimizer step {len(bad)} of {len(whole)} parameters are not finite, {bad[0]} among them: "
-            "the learning rate is too high for the data type. No checkpoint has them; lower "
-            "actor_rollout_ref.actor.optim.lr and resume from the last one with rpg.resume_changed=true"
-        )

@@ -7,7 +7,6 @@ averages the metrics.
 """
 
 import functools
-import math
 import sys
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -61,24 +60,17 @@ def policy_loss(
 
     Returns:
         The scalar from verl's agg_loss, normalised by config.global_batch_info, so that gradients do not
-        depend on the number of ranks or micro-batches; never a leaf. With our actor loss it is NaN if an
-        unmasked token has NaN or Inf, and the step is skipped. In plain main_ppo, some of whose engines do
-        not skip it, such a token has loss 0 and is counted. Metrics: floats, always the same keys; verl's,
-        and in plain main_ppo those of ours that are means.
+        depend on the number of ranks or micro-batches; never a leaf. It is NaN if an unmasked token has NaN
+        or Inf, and FSDP skips the step. Metrics: floats, always the same keys; verl's, and in plain main_ppo
+        those of ours that are means.
     """
     from verl.trainer.ppo.core_algos import agg_loss
 
     micro_batch = MICRO_BATCH.get()
-    used, unused = response_mask, 0
-    if micro_batch is None:
-        tensors = [tensor for tensor in (log_prob, old_log_prob, advantages, rollout_is_weights) if tensor is not None]
-        used = response_mask * torch.stack([tensor.isfinite() for tensor in tensors]).all(dim=0)
-        unused = (used != response_mask).sum()
     spec = spec_from_actor_config(name, config)
     own_reference = micro_batch is not None and micro_batch.ref_log_prob is not None
     kl_loss_coef = config.get("kl_loss_coef", 0.0) if config.get("use_kl_loss", False) else 0.0
-    may_be_one = micro_batch is None and config.get("ppo_epochs", 1) == 1
-    tell(name, spec, own_reference, config.policy_loss.get("kl_coef") is None, kl_loss_coef, may_be_one)
+    tell(name, spec, own_reference, config.policy_loss.get("kl_coef") is None, kl_loss_coef)
     compute = compiled(log_prob.device) if config.get("use_torch_compile") else token_loss_summary
     losses, on_device = compute(
         spec,
@@ -87,34 +79,28 @@ def policy_loss(
         advantages=advantages,
         ref_log_prob=micro_batch.ref_log_prob if micro_batch else None,
         kl_baseline=micro_batch.kl_baseline if micro_batch else None,
-        mask=used,
+        mask=response_mask,
     )
     if rollout_is_weights is not None:
-        losses = losses * rollout_is_weights.masked_fill(used == 0, 0.0)
-    summary = floats(on_device._replace(not_finite=on_device.not_finite + unused))
+        losses = losses * rollout_is_weights.masked_fill(response_mask == 0, 0.0)
+    summary, metrics = floats(on_device), {}
     if micro_batch:
         micro_batch.summary = summary
-        metrics = verl_metrics(summary)
     else:
-        share = summary.not_finite / max(1.0, summary.tokens + summary.not_finite)
-        metrics = verl_metrics(summary) | means(summary) | {"actor/rpg_not_finite": share}
+        metrics = means(summary)
+    metrics |= verl_metrics(summary)
     if not summary.tokens + summary.not_finite:  # without unmasked tokens: 0 with gradient 0, not 0 / 0
         return losses.sum(), metrics
     info = config.get("global_batch_info") or {}
-    loss = agg_loss(loss_mat=losses, loss_mask=response_mask, loss_agg_mode=loss_agg_mode, **info)
-    # FSDP: verl skips the step on all ranks
-    return loss * torch.where(loss.detach().isfinite(), 1.0, math.nan), metrics
+    return agg_loss(loss_mat=losses, loss_mask=response_mask, loss_agg_mode=loss_agg_mode, **info), metrics
 
 
 @functools.cache  # once a process
-def tell(
-    name: str, spec: LossSpec, own_reference: bool, by_default: bool, kl_loss_coef: float, may_be_one: bool
-) -> None:
+def tell(name: str, spec: LossSpec, own_reference: bool, by_default: bool, kl_loss_coef: float) -> None:
     """Print, on rank 0, the loss and the numbers that it uses, and a warning if verl adds a KL to the loss's own.
 
     own_reference: whether pi_ref is a model of its own. by_default: whether the config lacks the numbers of OWN.
-    kl_loss_coef: coefficient of verl's `use_kl_loss`, 0 without it. may_be_one: whether plain verl, whose workers do
-    not know the batch size, may update once a batch.
+    kl_loss_coef: coefficient of verl's `use_kl_loss`, 0 without it.
     """
     if torch.distributed.is_initialized() and torch.distributed.get_rank() != 0:
         return
@@ -127,18 +113,12 @@ def tell(
             "; beta is the default: set actor_rollout_ref.actor.policy_loss._target_="
             "rpg.verl_plugin.config.RPGPolicyLossConfig and +actor_rollout_ref.actor.policy_loss.kl_coef"
         )
-    if may_be_one:
+    if kl_loss_coef:
         line += (
-            "; if actor_rollout_ref.actor.ppo_mini_batch_size is data.train_batch_size, w is 1, and neither clip nor "
-            "beta has an effect: lower it"
+            f"\nWARNING: rpg: actor_rollout_ref.actor.use_kl_loss=true adds verl's KL (kl_loss_coef={kl_loss_coef:g}) "
+            f"to the one that {name} contains; set use_kl_loss=false"
         )
     print(line, file=sys.stderr, flush=True)
-    if kl_loss_coef:
-        twice = (
-            f"WARNING: rpg: actor_rollout_ref.actor.use_kl_loss=true adds verl's KL (kl_loss_coef={kl_loss_coef:g}) "
-            f"to the one that {name} contains (kl_coef={spec.kl_coef:g}); set use_kl_loss=false"
-        )
-        print(twice, file=sys.stderr, flush=True)
 
 
 def spec_from_actor_config(name: str, config: Any) -> LossSpec:

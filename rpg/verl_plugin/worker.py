@@ -11,7 +11,7 @@ from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 
 from rpg.verl_plugin.actor_loss import ActorLoss
 from rpg.verl_plugin.engine import register_engine
-from rpg.verl_plugin.nonfinite import StepGuard, finite, require_finite_weights
+from rpg.verl_plugin.nonfinite import StepGuard, finite
 from rpg.verl_plugin.patches import fused_head, unread_rows
 from rpg.verl_plugin.patches.anchor import AnchorWorker
 from rpg.verl_plugin.reference import Reference, ReferenceSettings
@@ -34,10 +34,6 @@ class RPGActor(TrainingWorker):
         else:
             self.guard.record_step()
         self._mini_batch += 1
-        if tu.get(
-            data, key="update_lr_scheduler", default=False
-        ):  # after the last step, while the weights are on the device
-            require_finite_weights(self.engine.module)
         return output
 
     def train_mini_batch(self, data: TensorDict) -> TensorDict | None:

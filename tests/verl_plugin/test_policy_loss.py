@@ -1,5 +1,7 @@
 """The policy-loss adapter against verl's vanilla loss, agg_loss, registry and ppo_loss."""
 
+import math
+
 import pytest
 import torch
 from verl.trainer.ppo import core_algos
@@ -125,7 +127,7 @@ class TestContract:
         means = {f"actor/rpg_{name}" for name in names}
         name, data = "rpg_rf_urkl_clip_ppo", batch()
         _, _, plain = call(name, data, actor_config())
-        assert plain.keys() == of_verl | means | {"actor/rpg_not_finite"}
+        assert plain.keys() == of_verl | means
         micro_batch = adapter.MicroBatch()
         token = adapter.MICRO_BATCH.set(micro_batch)
         _, _, inside = call(name, data, actor_config())
@@ -146,28 +148,15 @@ class TestContract:
     @pytest.mark.parametrize("value", [float("nan"), -float("inf")])
     @pytest.mark.parametrize("tensor", ["log_prob", "old_log_prob", "advantages", "rollout_is_weights"])
     def test_a_non_finite_number_that_counts(self, tensor, value):
-        """With our actor loss the loss is NaN, and the step is skipped; in plain verl the token has loss 0."""
+        """The gradient is not finite, and FSDP skips the step, in plain verl too."""
         data = {**batch(), "rollout_is_weights": torch.ones(8, 40)}
         row = int(data["response_mask"].any(-1).nonzero()[0])
-        tokens = int(data["response_mask"].sum())
-        good = {**data, "advantages": data["advantages"].clone()}
-        good["advantages"][row, 0] = 0.0  # the loss of this token is then 0 without a KL
         data[tensor] = data[tensor].clone()
         data[tensor][row, 0] = value
         for name, kl_coef in (("rpg_fkl", 0.1), ("rpg_rf_urkl_clip_ppo", 0.0)):
-            config = actor_config(kl_coef=kl_coef)
-            loss, gradient, metrics = call(name, data, config)
-            assert metrics["actor/rpg_not_finite"] == 1 / tokens
-            assert gradient[row, 0] == 0
-            if kl_coef == 0.0:
-                expected, expected_gradient, clean = call(name, good, config)
-                assert loss == pytest.approx(expected, rel=1e-6)
-                assert torch.equal(gradient, expected_gradient)
-                assert clean["actor/rpg_not_finite"] == 0
-            token = adapter.MICRO_BATCH.set(adapter.MicroBatch())
-            loss, _, _ = call(name, data, config)
-            adapter.MICRO_BATCH.reset(token)
-            assert loss != loss
+            loss, gradient, _ = call(name, data, actor_config(kl_coef=kl_coef))
+            assert not math.isfinite(loss)
+            assert not gradient[row, 0].isfinite()
 
 
 class TestSettings:
@@ -204,10 +193,3 @@ def test_the_numbers_in_effect_and_a_kl_that_counts_twice_are_told_once(config, 
     assert told.count(f"rpg: loss rpg_urkl, beta {beta:g}, clip [0.8, 1.28], c 2, pi_ref = pi_old") == 1
     assert ("beta is the default" in told, "WARNING" in told) == (said == "default", said == "twice")
     assert told.count("\n") == 1 + (said == "twice")
-    assert "ppo_mini_batch_size" in told
-
-
-def test_one_update_a_batch_is_not_told_of_where_it_cannot_be(capsys):
-    adapter.tell.cache_clear()
-    call("rpg_urkl", batch(), actor_config(kl_coef=0.01, ppo_epochs=2))
-    assert "ppo_mini_batch_size" not in capsys.readouterr().err

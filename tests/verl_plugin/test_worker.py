@@ -166,13 +166,6 @@ def skip_and_stop(directory: str, case: tuple[str, str]) -> None:
         training.iterate(4, spoil_all)
     torch.testing.assert_close(training.weights()["actor"], weights, atol=rounding, rtol=0)
 
-    weight = next(engine.module.parameters()).detach().to_local()
-    engine.optimizer.step = lambda *args, **kwargs: weight.fill_(math.inf)  # overflows, from a gradient that is finite
-    with pytest.raises(
-        FloatingPointError, match=r"after the optimizer step 1 of \d+ parameters are not finite, .*embed"
-    ):
-        training.iterate(5)
-
 
 @pytest.mark.parametrize("ranks", [1, 2])
 @pytest.mark.parametrize("case", [("old", "adamw"), ("every_k", "schedule_free")], ids="-".join)
@@ -180,7 +173,7 @@ def test_a_step_that_is_not_finite_is_left_out(tmp_path, ranks, case):
     """On all ranks, although only one has the NaN; three in a row end the run without changing the weights."""
     on_ranks(ranks, skip_and_stop, str(tmp_path), case)
     notes = [json.loads(line) for line in (tmp_path / "skipped_steps.jsonl").read_text().splitlines()]
-    assert len(notes) == 7 * ranks  # the last of weights that are infinite
+    assert len(notes) == 6 * ranks
     assert [note["not_finite"] for note in notes if note["rank"] == 0][:3] == 3 * [{"old_log_probs": 1}]
     assert {note["mini_batch"] for note in notes} == {0, 1}
 
