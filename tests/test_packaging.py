@@ -204,9 +204,9 @@ def test_base_alone(wheel, tmp_path):
     for command, (code, said) in zip(others, refused, strict=True):
         assert code == 2
         assert said.startswith(f"rpg {command}: No module named ")
-        assert f"pip install 'rpg-verl[system]'; {base.bin.parent} lacks aiohttp, " in said
+        assert f"in {base.bin.parent}; what this package needs comes with pip install 'rpg-verl[system]'" in said
     launched = base.run(tmp_path, "bash", base.site / "rpg/recipe/cpu/run_grpo_cpu.sh", code=2)
-    assert "has no verl, hydra" in launched
+    assert "error: No module named " in launched
 
 
 MINE = "data build --from mine.csv --question Q --answer A --data-source MATH --test-rows 4"

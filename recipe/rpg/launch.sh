@@ -3,9 +3,6 @@
 # Hydra's. launch.sh NAME OVERRIDE...: the same as run_NAME.sh of the recipe.
 # DRY_RUN=1 prints the resolved configuration instead. Environment: recipe/rpg/README.md.
 set -euo pipefail
-trap 'echo "interrupted before the run began" >&2; exit 130' INT
-trap 'echo "terminated before the run began" >&2; exit 143' TERM
-trap 'echo "hung up before the run began" >&2; exit 129' HUP
 
 usage() {
     echo "usage: bash run_NAME.sh [KEY=VALUE...], or bash launch.sh NAME [KEY=VALUE...]"
@@ -61,8 +58,4 @@ if [[ $profile != cpu ]]; then
 elif [[ -z $owner && $PYTHON_FROM != PYTHON && $PYTHON_FROM != .venv ]]; then
     echo "note: profile=cpu is for .venv, which bash scripts/setup.sh makes; without it: $(command -v "$PYTHON")" >&2
 fi
-# Signals wait until Python has answers to them (signals.py); where env is older than coreutils 8.31, one in its first
-# tenth of a second ends in a traceback. env alone would take a PYTHON with = in it for an assignment.
-hold=(env --block-signal=INT,TERM,HUP sh -c 'exec "$@"' sh)
-"${hold[@]}" true 2>/dev/null || hold=()
-exec "${hold[@]}" "$PYTHON" -m rpg.run "$script" "$@"
+exec "$PYTHON" -m rpg.run "$script" "$@"

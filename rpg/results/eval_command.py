@@ -23,7 +23,6 @@ from rpg.results.messages import ResultsError, exit_code
 from rpg.results.runs import load_runs, read_mapping
 from rpg.results.table import build_table
 from rpg.rewards import JUDGES
-from rpg.run import signals
 from rpg.run.start import begin, dry_run
 
 
@@ -53,7 +52,6 @@ def run(args: argparse.Namespace) -> int:
         overrides.insert(0, "data.val_max_samples=-1")  # of the training's files, which may be larger
     config = evaluation(read_mapping(checkpoint.parent / CONFIG), checkpoint, out, overrides)
     command = ["-m", "rpg.cli", "eval", str(checkpoint), "--out", str(out), *overrides]
-    signals.end_at_once()
     if (code := begin(RunConfig(config), command)) or dry_run():
         return code
     table = build_table(*load_runs([out], is_validation))

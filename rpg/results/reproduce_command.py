@@ -5,11 +5,15 @@ the same command continues after Ctrl-C or a kill.
 """
 
 import argparse
+import ctypes
 import os
 import shlex
+import signal
+import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,12 +31,12 @@ from rpg.results.messages import LeftOut, ResultsError, exit_code
 from rpg.results.rows import Profile, Row, choose, paper, rows_of, title
 from rpg.results.runs import load_runs
 from rpg.results.table import build_table
-from rpg.run.processes import Children, brief
-from rpg.run.processes import exit_code as shell_code
-from rpg.run.signals import ENDS
+from rpg.run import signals
+from rpg.run.directory import brief
 from rpg.run.start import dry_run
 
 POLL_SECONDS = 0.5
+PR_SET_PDEATHSIG = 1
 # set by --seeds: order of the problems, vLLM's sampling, shuffling of mini-batches
 SEEDS = ("data.seed", f"{ROLLOUT}.seed", f"{ACTOR}.data_loader_seed")
 NAME, DIRECTORY, STEPS = "trainer.experiment_name", "trainer.default_local_dir", "trainer.total_training_steps"
@@ -81,12 +85,12 @@ def run(args: argparse.Namespace) -> int:
     if args.dry_run:
         return 1 if refused else 0
     failures = [f"{one.name}: {one.refusal}" for one in refused]
-    children = Children()
-    with children.forwarding():
-        failures += run_all([one for one in planned if not one.refusal], out / "logs", args.parallel, children)
-    if children.stopped:
-        print(f"rpg reproduce: {children.stopped.name}; the same command continues", file=sys.stderr)
-        return ENDS[children.stopped]
+    signals.raise_from_now()
+    try:
+        failures += run_all([one for one in planned if not one.refusal], out / "logs", args.parallel)
+    except KeyboardInterrupt:
+        print(f"rpg reproduce: {signals.WORDS[signals.ending()]}; the same command continues", file=sys.stderr)
+        return signals.ENDS[signals.ending()]
     done = [one.directory for one in planned if (one.directory / METRICS).is_file()]
     code = report(args.table, done, failures, out) if done else 1
     for failure in failures:
@@ -136,27 +140,46 @@ def plan(
     return planned
 
 
-def run_all(planned: Sequence[Planned], logs: Path, parallel: int, children: Children) -> list[str]:
-    """Run the commands, `parallel` at a time, until the end or a signal; return failures.
+def run_all(planned: Sequence[Planned], logs: Path, parallel: int) -> list[str]:
+    """Run the commands, `parallel` at a time; return failures. A signal's KeyboardInterrupt ends them first.
 
     A single run writes to this terminal, several to a log each.
     """
-    waiting, active, failures = [*planned], {}, []
-    while active or (waiting and not children.stopped):
-        while waiting and len(active) < parallel and not children.stopped:
-            one = waiting.pop(0)
-            log = logs / f"{one.name}.log" if parallel > 1 else None
-            if log:
-                log.parent.mkdir(parents=True, exist_ok=True)
-            print(f"{one.name}: begins ({len(waiting)} wait){f'; {brief(log)}' if log else ''}", flush=True)
-            active[children.start(one.command, log)] = one
-        time.sleep(POLL_SECONDS)
-        for process in [process for process in active if process.poll() is not None]:
-            one, code = active.pop(process), shell_code(process.returncode)
-            print(f"{one.name}: {'done' if code == 0 else f'exit code {code}'}", flush=True)
-            if code and not children.stopped:
-                failures.append(f"{one.name}: ended with exit code {code}")
-    return failures
+    waiting, active, failures = [*planned], dict[subprocess.Popen, Planned](), []
+    try:
+        while active or waiting:
+            while waiting and len(active) < parallel:
+                one = waiting.pop(0)
+                log = logs / f"{one.name}.log" if parallel > 1 else None
+                print(f"{one.name}: begins ({len(waiting)} wait){f'; {brief(log)}' if log else ''}", flush=True)
+                active[begin(one.command, log)] = one
+            time.sleep(POLL_SECONDS)
+            for process in [process for process in active if process.poll() is not None]:
+                one = active.pop(process)
+                print(f"{one.name}: {f'exit code {process.returncode}' if process.returncode else 'done'}", flush=True)
+                if process.returncode:
+                    failures.append(f"{one.name}: ended with exit code {process.returncode}")
+        return failures
+    finally:
+        for process in active:
+            process.terminate()
+        for process in active:
+            process.wait()
+
+
+def begin(command: list[str], log: Path | None) -> subprocess.Popen:
+    """Start a command that gets SIGTERM when this process dies; its output is appended to log, if there is one.
+
+    A launch script takes the interpreter of this process.
+    """
+    libc, environment = ctypes.CDLL(None), {**os.environ, "PYTHON": sys.executable}
+    if log:
+        log.parent.mkdir(parents=True, exist_ok=True)
+    with open(log, "ab") if log else nullcontext() as stream:
+        return subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream, env=environment,
+            preexec_fn=lambda: libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0),
+        )  # fmt: skip
 
 
 def report(of: int | str, done: Sequence[Path], failures: Sequence[str], out: Path) -> int:

@@ -1,11 +1,9 @@
 """A run's directory: its lock, config.yaml, environment.json and metrics.jsonl besides verl's checkpoints."""
 
 import contextlib
-import importlib.metadata
 import json
 import os
 import platform
-import shlex
 import subprocess
 import sys
 import time
@@ -25,17 +23,13 @@ from rpg.files.integrity import STEP, TRACKER, steps
 from rpg.files.lock import RUN, Held, take
 from rpg.gpu_host import visible
 from rpg.registry import scripts
-from rpg.run.processes import brief
 from rpg.secrets import without_login
+from rpg.verl_plugin.version import installed
 
 PACKAGES = (
     "rpg-verl", "verl", "torch", "vllm", "ray", "transformers", "flash-attn", "tensordict", "TransferQueue",
     "schedulefree", "pandas", "pyarrow", "hydra-core", "wandb", "math-verify", "numpy",
 )  # fmt: skip
-
-
-class NotWritten(Exception):
-    """The disk is full or read-only; the message names the file."""
 
 
 @contextlib.contextmanager
@@ -45,14 +39,17 @@ def held(run: RunConfig) -> Iterator[None]:
     Writes config.yaml and environment.json, and cuts the logs to the checkpoint.
 
     Raises:
-        Refused: another process holds it, it cannot be created or written to, it holds another training, checkpoints
-            that the run would not resume from, or a training and the run only validates.
-        NotWritten: the disk is full or read-only.
+        Refused: another process holds it, it cannot be written to, it holds another training, checkpoints that the run
+            would not resume from, or a training and the run only validates.
     """
     with locked(run.directory):
         refuse_validation(run)
         refuse_later_steps(run)
-        prepare(run, record.refuse_another(run.directory, run))
+        changed = record.refuse_another(run.directory, run)
+        try:
+            prepare(run, changed)
+        except OSError as error:
+            raise not_writable(run.directory, error) from error
         yield
 
 
@@ -60,32 +57,27 @@ def held(run: RunConfig) -> Iterator[None]:
 def locked(directory: Path) -> Iterator[None]:
     """Create and lock a run's directory until this process leaves the context or dies.
 
-    A run that is rejected inside this context removes the directories that it created.
-
     Raises:
         Refused: another process holds it, or it cannot be created or written to.
     """
-    new = [folder for folder in (directory, *directory.parents) if not os.path.exists(folder)]
     try:
         directory.mkdir(parents=True, exist_ok=True)
         lock = take(directory / RUN)
-    except (Held, OSError) as error:
-        message, remedy = f"cannot be created or written to ({error})", "set CKPTS_DIR elsewhere"
-        if isinstance(error, Held):
-            message = str(error)
-            remedy = "wait for it, stop it, or use another directory (CKPTS_DIR, trainer.experiment_name)"
-        raise Refused([Diagnostic("trainer.default_local_dir", str(directory), message, remedy)]) from None
+    except Held as error:
+        remedy = "wait for it, stop it, or use another directory (CKPTS_DIR, trainer.experiment_name)"
+        raise Refused([Diagnostic("trainer.default_local_dir", str(directory), str(error), remedy)]) from None
+    except OSError as error:
+        raise not_writable(directory, error) from error
     try:
         yield
-    except Refused:
-        if new:
-            (directory / RUN).unlink()
-        for folder in new:
-            with contextlib.suppress(OSError):  # the directory is no longer empty
-                folder.rmdir()
-        raise
     finally:
         lock.release()
+
+
+def not_writable(directory: Path, error: OSError) -> Refused:
+    """Return the refusal of a directory on a full or read-only disk."""
+    message = f"cannot be written to ({error})"
+    return Refused([Diagnostic("trainer.default_local_dir", str(directory), message, "set CKPTS_DIR elsewhere")])
 
 
 def refuse_validation(run: RunConfig) -> None:
@@ -100,17 +92,11 @@ def refuse_validation(run: RunConfig) -> None:
 def refuse_later_steps(run: RunConfig) -> None:
     """Raise Refused for checkpoints after the step where the run begins: the next automatic resume would take them."""
     begins = resumed_step(run)
-    later = [path for step, path in steps(run.directory) if step > begins]
-    if not later or run.resumes_by_choice:
-        return
-    message = f"begins at step {begins}, and {run.directory} has checkpoints up to {later[0].name}"
-    if begins:
-        aside = run.directory / "later"
-        moved = " ".join(shlex.quote(str(path)) for path in later)
-        remedy = f"mkdir {shlex.quote(str(aside))} && mv {moved} {shlex.quote(str(aside))}"
-    else:
-        remedy = f"{shlex.join(['mv', str(run.directory), f'{run.directory}.1'])}, or choose another run name"
-    raise Refused([run.error("trainer.resume_mode", message, remedy)])
+    later = [path.name for step, path in steps(run.directory) if step > begins]
+    if later and not run.resumes_by_choice:
+        message = f"begins at step {begins}, and {run.directory} has {', '.join(later)}"
+        remedy = "move these into another directory" if begins else "move that directory aside"
+        raise Refused([run.error("trainer.resume_mode", message, f"{remedy}, or choose another run name")])
 
 
 def finished(run: RunConfig) -> str | None:
@@ -131,10 +117,7 @@ def finished(run: RunConfig) -> str | None:
 
 
 def prepare(run: RunConfig, changed: dict[str, tuple[Any, Any]]) -> None:
-    """Write the run's files and cut the logs; changed: settings that differ from the resumed run's.
-
-    Raises NotWritten.
-    """
+    """Write the run's files and cut the logs; changed: settings that differ from the resumed run's. Raises OSError."""
     directory, step, made_with = run.directory, resumed_step(run), environment(run)
     before, recorded = record.recorded(directory) if step else ({}, {})
     if before:
@@ -145,17 +128,14 @@ def prepare(run: RunConfig, changed: dict[str, tuple[Any, Any]]) -> None:
         **{key: made_with[key] for key in ("started", "git_commit", "versions")},
     }
     made_with["starts"] = [*recorded.get("starts", []), start]
-    try:
-        kept = -1 if run["trainer.resume_mode"] == "disable" else step
-        for log in (METRICS, LEFT_OUT, SKIPPED):
-            cut(directory / log, kept)
-        for samples in (directory / SAMPLES).glob("*.jsonl"):
-            if samples.stem.isdecimal() and int(samples.stem) > kept:
-                samples.unlink()
-        write_whole(directory / CONFIG, run.yaml())
-        write_whole(directory / ENVIRONMENT, json.dumps(made_with, indent=2) + "\n")
-    except OSError as error:
-        raise NotWritten(f"{error.filename}: {error.strerror}") from error
+    kept = -1 if run["trainer.resume_mode"] == "disable" else step
+    for log in (METRICS, LEFT_OUT, SKIPPED):
+        cut(directory / log, kept)
+    for samples in (directory / SAMPLES).glob("*.jsonl"):
+        if samples.stem.isdecimal() and int(samples.stem) > kept:
+            samples.unlink()
+    write_whole(directory / CONFIG, run.yaml())
+    write_whole(directory / ENVIRONMENT, json.dumps(made_with, indent=2) + "\n")
 
 
 def other_validation(
@@ -192,16 +172,15 @@ def _lines(metrics: Path) -> list[bytes]:
 
 
 def _step(line: bytes) -> int | None:
-    """Return the step of a line, None for one that is incomplete or no record."""
+    """Return the step of a line, None for an incomplete one, as a kill or a full disk leaves it."""
     try:
-        record = json.loads(line)
-        return int(record["step"]) if line.endswith(b"\n") and isinstance(record.get("data", {}), dict) else None
-    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        return int(json.loads(line)["step"]) if line.endswith(b"\n") else None
+    except (ValueError, KeyError, TypeError):
         return None
 
 
 def cut(log: Path, step: int) -> None:
-    """Remove incomplete lines and the records after a step, which the run will repeat. Raises OSError (write_whole)."""
+    """Remove incomplete lines and the records after a step, which the run will repeat. Raises OSError."""
     lines = _lines(log)
     kept = [line for line in lines if (of_line := _step(line)) is not None and of_line <= step]
     if removed := len(lines) - len(kept):
@@ -211,21 +190,16 @@ def cut(log: Path, step: int) -> None:
 
 def environment(run: RunConfig) -> dict[str, Any]:
     """Return what a run was made with: hashes of the files that it names, versions, commit and devices."""
-    versions = {}
-    for name in PACKAGES:
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            versions[name] = importlib.metadata.version(name)
-    devices = [gpu.name for gpu in visible()]
     return {
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "python": platform.python_version(),
         "platform": platform.platform(),
         "host_cpus": os.cpu_count(),
-        "devices": devices or ["cpu"],
+        "devices": [gpu.name for gpu in visible()] or ["cpu"],
         record.CONTENTS: record.contents(run),
         "ray_address": without_login(os.environ.get("RAY_ADDRESS", "local")),
         "git_commit": _git_commit(),
-        "versions": versions,
+        "versions": {name: version for name in PACKAGES if (version := installed(name))},
     }
 
 
@@ -234,15 +208,13 @@ def _git_commit() -> str | None:
 
     An installed package may lie in another repository, whose commit says nothing about it.
     """
-    root = scripts.checkout()
-    if root is None:
+    if (root := scripts.checkout()) is None:
         return None
+    command = ["git", "-C", str(root), "describe", "--always", "--abbrev=40", "--dirty=+", "--exclude=*"]
+    with contextlib.suppress(OSError):  # no git
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip() or None
 
-    def git(*arguments: str) -> str:
-        command = ["git", "-C", str(root), *arguments]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
-    try:
-        return git("rev-parse", "HEAD") + ("+" if git("status", "--porcelain") else "")
-    except (OSError, subprocess.CalledProcessError):
-        return None
+def brief(path: Path) -> Path:
+    """Return a path below the working directory as a relative one."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

@@ -54,7 +54,7 @@ def begin(composed: RunConfig, command: list[str]) -> int:
             print(run.yaml(), end="")
             return signals.DONE
         if remote:
-            return submit.submit(run.name, command)
+            return submit.submit(run, command)
         if done := directory.finished(run):
             tell([done])
             return signals.DONE
@@ -63,15 +63,14 @@ def begin(composed: RunConfig, command: list[str]) -> int:
             tell(f"warning: {diagnostic}" for diagnostic in preflight.refuse(run, ["cheap"], ["files", "machine"]))
             run = freeze.freeze(composed)  # reads all bytes of a checkpoint to resume from
             tell(f"warning: {diagnostic}" for diagnostic in preflight.refuse(run, ["verl"]))
-            with directory.held(run), cleanup.temporary_files():
+            with directory.held(run):
                 from rpg.run.train import train
 
+                if not run.cluster:
+                    tell(f"note: removed {path}, left by a run that was killed" for path in cleanup.remove_weights())
                 return train(run, server)
     except (Refused, BadSetting) as error:
         return refused(error)
-    except directory.NotWritten as error:
-        tell([f"error: {error}; the run was not started"])
-        return signals.FAILED
 
 
 def refused(error: Refused | BadSetting) -> int:
@@ -107,7 +106,6 @@ def imports(run: RunConfig) -> Iterator["Preloaded | None"]:
     from rpg.verl_plugin.cpu.preload import Preloaded
 
     server = Preloaded(run.rpg.preload.early, run.rpg.preload.late)
-    signals.before_exit.callback(server.close)
     try:
         yield server
     finally:

@@ -1,24 +1,25 @@
-"""Submit a run as a job of a Ray cluster, with this package in the runtime environment.
+"""Submit a run as a job of a Ray cluster by `ray job submit`, with this package in the runtime environment.
 
 The nodes need verl and the packages of requirement.txt, but not this package: rpg/ travels with the job, and
 VERL_USE_EXTERNAL_MODULES replaces the entry point of an installed package. Paths must be valid on every node.
 """
 
-import contextlib
+import json
 import os
-import shlex
+import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-from rpg.diagnostics import Refused
+from rpg.config.run_config import RunConfig
+from rpg.diagnostics import BadSetting, Refused
 from rpg.registry.scripts import home
 from rpg.run import signals
-from rpg.run.processes import Children, exit_code
-from rpg.run.signals import IN_JOB
 from rpg.secrets import has_login, in_variables
 from rpg.verl_plugin.version import ALLOW
 
+IN_JOB = "RPG_IN_JOB"  # set in a job's environment, where Ray sets RAY_ADDRESS as well
 PLUGIN = "rpg.verl_plugin.autoload"
 PATHS = ("MODEL_PATH", "TRAIN_FILE", "TEST_FILE")
 FORWARDED = (
@@ -27,7 +28,7 @@ FORWARDED = (
 )  # fmt: skip
 # not forwarded, like URLs with a password, because the dashboard shows a job's environment
 SECRETS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "WANDB_API_KEY")
-LOGS = (sys.executable, "-m", "ray.scripts.scripts", "job", "logs", "--follow")  # of RAY_ADDRESS
+RAY_JOB = (sys.executable, "-m", "ray.scripts.scripts", "job")
 
 
 def to_cluster() -> bool:
@@ -59,14 +60,31 @@ def runtime_env() -> dict[str, Any]:
     }
 
 
-def submit(run: str, command: list[str]) -> int:
-    """Submit `python3 COMMAND...` as a job called run; show its log by `ray job logs` and return its exit code.
+def job_of(run: RunConfig, address: str) -> str:
+    """Return the job's id: the run's name, with a number after the run's earlier jobs have ended.
 
-    A signal leaves the job running, and the same command follows it again. If a job of another command holds the run's
-    directory, the lock rejects this job on the cluster. Raises Refused for a secret in the job's environment.
+    That of the run's directory is added if it differs, as an evaluation's does. Raises BadSetting without a cluster.
     """
-    from ray.job_submission import JobStatus, JobSubmissionClient
+    from ray.job_submission import JobSubmissionClient
 
+    name = re.sub(r"[^\w.,=+-]", "_", "-".join(dict.fromkeys([run.name, run.directory.name])))
+    try:
+        jobs = JobSubmissionClient(address).list_jobs()
+    except (ConnectionError, RuntimeError) as error:
+        raise BadSetting(f"RAY_ADDRESS={address}: {error}; set it to the dashboard's, http://HEAD:8265") from error
+    ids = {job.submission_id: job.status.is_terminal() for job in jobs}
+    number = 1
+    while ids.get(job := name if number == 1 else f"{name}.{number}"):
+        number += 1
+    return job
+
+
+def submit(run: RunConfig, command: list[str]) -> int:
+    """Submit `python3 COMMAND...` as a job and show its log until it ends; return 0, or 1 if it fails.
+
+    Ray refuses a second job of an id, so that a run has one at a time. A signal leaves the job running. Raises Refused
+    for a secret in the job's environment.
+    """
     environment, address = runtime_env(), os.environ["RAY_ADDRESS"]
     if diagnostics := list(in_variables("the job's environment", environment["env_vars"])):
         raise Refused(diagnostics)
@@ -76,36 +94,11 @@ def submit(run: str, command: list[str]) -> int:
             "it, log in on every node (hf auth login, wandb login) or set it there before `ray start`",
             file=sys.stderr,
         )
-    children, entrypoint = Children(), shlex.join(["python3", *command])
+    job = job_of(run, address)
+    print(f"`ray job logs -f {job}` follows the job, `ray job stop {job}` stops it", file=sys.stderr, flush=True)
+    options = ["--address", address, "--submission-id", job, "--runtime-env-json", json.dumps(environment)]
     try:
-        client = JobSubmissionClient(address)
-        running = _running(client, entrypoint, environment["env_vars"])
-        job = running or client.submit_job(entrypoint=entrypoint, runtime_env=environment, metadata={"name": run})
-        print(f"{run}: job {job} on {address}{', already running' if running else ''}", file=sys.stderr)
-        with children.forwarding():
-            while not (info := client.get_job_info(job)).status.is_terminal() and not children.stopped:
-                children.start([*LOGS, job]).wait()  # again from the log's beginning if the connection is lost
-    except Exception as error:  # noqa: BLE001 - Ray raises ConnectionError, RuntimeError and its own; all are shown
-        print(
-            f"error: RAY_ADDRESS={address}: {str(error).strip()}\nSet it to the dashboard's address, http://HEAD:8265; "
-            "if the cluster has a token, set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN (docs/gpu.md)",
-            file=sys.stderr,
-        )
-        return signals.REFUSED
-    if children.stopped:
-        with contextlib.suppress(OSError):  # after SIGHUP there is no terminal
-            print(f"\nthe job continues; the same command follows it, `ray job stop {job}` stops it", file=sys.stderr)
-        return signals.ENDS[children.stopped]
-    print(f"job {job}: {info.status}: {info.message}", file=sys.stderr)
-    return signals.DONE if info.status == JobStatus.SUCCEEDED else exit_code(info.driver_exit_code or signals.FAILED)
-
-
-def _running(client: Any, entrypoint: str, variables: dict[str, str]) -> str | None:
-    """Return the unfinished job of the same command with the same variables, as CKPTS_DIR and MODEL_PATH."""
-    names = ("CKPTS_DIR", *FORWARDED)
-    for job in client.list_jobs():
-        of_job = (job.runtime_env or {}).get("env_vars", {})
-        same = job.entrypoint == entrypoint and all(of_job.get(name) == variables.get(name) for name in names)
-        if same and not job.status.is_terminal():
-            return job.submission_id
-    return None
+        return subprocess.run([*RAY_JOB, "submit", *options, "--", "python3", *command], check=False).returncode
+    except KeyboardInterrupt:
+        print("the job continues", file=sys.stderr)
+        return signals.ENDS[signals.ending()]

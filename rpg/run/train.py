@@ -1,8 +1,7 @@
-"""Run verl's trainer, show its progress, and clean up afterwards: processes and terminal."""
+"""Run verl's trainer, show its progress, and end its processes afterwards."""
 
 import contextlib
 import ctypes
-import io
 import os
 import shlex
 import signal
@@ -13,24 +12,22 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-import psutil
 from omegaconf import OmegaConf
 
 from rpg.config.run_config import RunConfig
-from rpg.files.integrity import steps, verify
+from rpg.files.integrity import newest_complete
 from rpg.run import cleanup, signals
-from rpg.run.directory import resumed_step
-from rpg.run.processes import brief
-from rpg.run.progress import LOOK_EVERY, Screen
+from rpg.run.directory import brief, resumed_step
+from rpg.run.progress import Screen
 from rpg.run.signals import DONE, FAILED
 
 if TYPE_CHECKING:
     from rpg.verl_plugin.cpu.preload import Preloaded
 
 PR_SET_CHILD_SUBREAPER = 36
+LOOK_EVERY = 0.5  # seconds between two looks at the log
 SHOWN_LINES = 15  # of run.log after a failure; its reason stays in view on a terminal of 24 lines
 STARTS = 3  # of a local Ray, whose node has 30 s to start, which a busy machine exceeds
-GRACE = 5.0  # seconds from SIGTERM to SIGKILL
 NEARLY = 0.9  # share of a limit after which a death is put down to it: driver and task runner measure by themselves
 
 
@@ -53,36 +50,35 @@ def train(run: RunConfig, server: "Preloaded | None") -> int:
         what = f"validates the checkpoint of step {step}" if only else f"resumes from step {step}{total}"
         print(what, file=sys.stderr, flush=True)
     with redirected(log) as terminal:
-        return _shown(run, server, terminal, log)
-
-
-def _shown(run: RunConfig, server: "Preloaded | None", terminal: TextIO, log: Path | None) -> int:
-    screen = Screen(run, terminal)
-    ended = False
-    try:
+        screen = Screen(run, terminal, log)
+        code, last = FAILED, ""
         try:
-            _train(run, screen, server)
-            ended = True
-            return DONE
-        finally:  # before anything is printed, and before a second signal
-            signals.ignore_from_now()
+            try:
+                _train(run, screen, server)
+                code, last = DONE, "" if run["trainer.val_only"] else f"done; next: rpg plot {brief(run.directory)}"
+            finally:  # before anything is printed
+                signals.ignore_from_now()
+        except KeyboardInterrupt:
+            ending = signals.ending()
+            if ending == signal.SIGHUP:  # the window is closed
+                os.dup2(os.open(os.devnull, os.O_WRONLY), terminal.fileno())
+            code = signals.ENDS[ending]
+            screen.update()
+            last = f"{signals.WORDS[ending]} after {screen.progress}\n{next_start(run)}"
+        except Exception as error:  # noqa: BLE001  # whatever ended the run, its processes end and the reason is shown
+            screen.update()
+            traceback.print_exc()
+            why = (limit(run, screen, error) or str(error).strip() or type(error).__name__).splitlines()[-1].strip()
+            last = f"error: the run failed after {screen.progress}: {why}\nafter you fix the cause, {next_start(run)}"
+        try:
             screen.close()
-            if ended and not run["trainer.val_only"]:
-                print(f"done; next: rpg plot {brief(run.directory)}", file=terminal)
-    except KeyboardInterrupt:
-        word = signals.WORDS[signals.ending()]
-        print(f"{word} after {screen.progress}", next_start(run), sep="\n", file=terminal)
-        return signals.ENDS[signals.ending()]
-    except Exception as error:  # noqa: BLE001  # whatever ended the run, its processes end and the reason is shown
-        traceback.print_exc()
-        _show_end(log, terminal)
-        message = limit(run, screen, error) or str(error).strip() or type(error).__name__
-        last = message.splitlines()[-1].strip()
-        print(f"error: the run failed after {screen.progress}: {last}", file=terminal)
-        print(f"after you fix the cause, {next_start(run)}", file=terminal)
-        return FAILED
-    finally:
-        _clean_up(run)
+            if code == FAILED:
+                _show_end(log, terminal)
+            if last:
+                print(last, file=terminal)
+        finally:
+            _clean_up(run)
+    return code
 
 
 def limit(run: RunConfig, screen: Screen, error: Exception) -> str | None:
@@ -139,19 +135,17 @@ def _start_ray(run: RunConfig, config: Any, server: "Preloaded | None") -> None:
         os.environ["VERL_RL_INSIGHT_ENABLE"] = "1"
     ours = config.ray_kwargs.ray_init.get("runtime_env", {})
     environment = OmegaConf.merge(get_ppo_ray_runtime_env(config), {"env_vars": {"TRANSFER_QUEUE_ENABLE": "1"}}, ours)
-    settings = OmegaConf.to_container(OmegaConf.create({**config.ray_kwargs.ray_init, "runtime_env": environment}))
+    settings: Any = OmegaConf.to_container(OmegaConf.create({**config.ray_kwargs.ray_init, "runtime_env": environment}))
     print(f"ray.init: {settings}", flush=True)
     for attempt in range(1, STARTS + 1):
         try:
-            ray.init(**settings)  # type: ignore[arg-type]
+            ray.init(**settings)
             return
-        except (TypeError, ValueError):  # an argument of ray.init, which another attempt would not change
-            raise
-        except Exception as error:
+        except Exception as error:  # Ray has no class for a node that did not start in time
             if run.cluster or ray.is_initialized() or attempt == STARTS:
                 raise
             print(f"Ray did not start in attempt {attempt} of {STARTS}: {error}", flush=True)
-            end_descendants(server)
+            cleanup.end_descendants(server)
 
 
 def _clean_up(run: RunConfig) -> None:
@@ -163,18 +157,18 @@ def _clean_up(run: RunConfig) -> None:
     signals.ignore_from_now()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, signals.ENDS)
     if not run.cluster:
-        end_descendants()
-        cleanup.remove()
+        cleanup.end_descendants()
+        cleanup.remove_weights()
 
 
 def next_start(run: RunConfig) -> str:
     """Say where the same command begins after this run has ended."""
-    if run["trainer.resume_mode"] == "resume_path" and not run.resumes_by_choice:
+    if not run.resumes_by_choice and run["trainer.resume_mode"] == "resume_path":
         return f"the same command resumes from {run['trainer.resume_from_path']}"
-    for step, directory in steps(run.directory):
-        if verify(directory, contents=False).complete:  # reading the contents takes minutes for a large model
-            return f"the same command resumes from the checkpoint of step {step}"
-    return "there is no checkpoint yet: the same command begins again"
+    newest = newest_complete(run.directory, contents=False).newest  # contents would take minutes for a large model
+    if newest is None:
+        return "there is no checkpoint yet: the same command begins again"
+    return f"the same command resumes from {newest.name}"
 
 
 def _show_end(log: Path | None, terminal: TextIO) -> None:
@@ -184,49 +178,23 @@ def _show_end(log: Path | None, terminal: TextIO) -> None:
         print(f"--- last lines of {brief(log)} ---", *lines[-SHOWN_LINES:], "---", sep="\n", file=terminal)
 
 
-class Terminal(io.FileIO):
-    """The terminal. Text for a window that was closed (EIO) is dropped: neither run nor cleanup may fail for it."""
-
-    def write(self, data: Any) -> int:  # bytes-like
-        """Write and return the number of bytes."""
-        try:
-            return super().write(data)
-        except OSError:
-            return len(data)
-
-
 @contextlib.contextmanager
 def redirected(log: Path | None) -> Iterator[TextIO]:
-    """Append this process's stdout and stderr, Ray's forwarded lines included, to log.
+    """Append this process's stdout and stderr, Ray's forwarded lines included, to log; with None to where they went.
 
-    Yields the terminal's stream, the original stderr. With log None nothing is redirected.
+    Yields the terminal's stream, the original stderr.
     """
-    saved_out, saved_err = os.dup(1), os.dup(2)
-    stream = io.BufferedWriter(Terminal(saved_err, "w"))
-    terminal = io.TextIOWrapper(stream, sys.stderr.encoding, "backslashreplace", line_buffering=True)
-    if log is None:
-        os.close(saved_out)
-        with terminal:
-            yield terminal
-        return
-    with open(log, "ab", buffering=0) as target, terminal:
-        os.dup2(target.fileno(), 1)
-        os.dup2(target.fileno(), 2)
+    saved_out = os.dup(1)
+    with open(os.dup(2), "w", buffering=1, encoding=sys.stderr.encoding, errors="backslashreplace") as terminal:
+        if log is not None:
+            with open(log, "ab", buffering=0) as target:
+                os.dup2(target.fileno(), 1)
+                os.dup2(target.fileno(), 2)
         try:
             yield terminal
         finally:
             sys.stdout.flush()
             sys.stderr.flush()
             os.dup2(saved_out, 1)
-            os.dup2(saved_err, 2)
+            os.dup2(terminal.fileno(), 2)
             os.close(saved_out)
-
-
-def end_descendants(kept: "Preloaded | None" = None) -> None:
-    """End all living processes that this run started but the kept one: SIGTERM, then SIGKILL after GRACE."""
-    remaining = [child for child in psutil.Process().children(recursive=True) if not kept or child.pid != kept.pid]
-    for end in (psutil.Process.terminate, psutil.Process.kill):
-        for process in remaining:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                end(process)
-        _, remaining = psutil.wait_procs(remaining, timeout=GRACE)

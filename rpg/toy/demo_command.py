@@ -13,8 +13,7 @@ from rpg.diagnostics import BadSetting
 from rpg.files.atomic import METRICS, SAMPLES
 from rpg.overrides import check_text, override
 from rpg.registry import scripts
-from rpg.run import signals
-from rpg.run.processes import brief
+from rpg.run.directory import brief
 from rpg.run.start import dry_run, start
 from rpg.toy.demo import DEMOS, check_overrides, draw, read_curve, show, show_answers
 
@@ -59,7 +58,6 @@ def run(args: argparse.Namespace) -> int:
         override("data.train_files", directory / f"{demo.task}_train.parquet"),
         override("data.val_files", directory / f"{demo.task}_test.parquet"),
     ]
-    signals.end_at_once()
     code = start(script.name, [*script.overrides, *settings, *demo.settings, *args.overrides])
     if code or dry_run():
         return code

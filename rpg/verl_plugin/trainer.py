@@ -30,6 +30,7 @@ from rpg.verl_plugin import watchdog
 from rpg.verl_plugin.checkpoints import CompleteCheckpoints
 from rpg.verl_plugin.reference import ReferenceSettings
 from rpg.verl_plugin.replay_buffer import BatchByPrompt, BatchByPromptAsync
+from rpg.verl_plugin.step_warnings import StepWarnings
 from rpg.verl_plugin.worker import RPGActorRolloutRefWorker
 
 ROLES = {Role.Actor, Role.ActorRollout, Role.ActorRolloutRef, Role.RefPolicy}  # ActorRolloutRefWorker has it
@@ -58,6 +59,7 @@ class RPGTrainer(PPOTrainer):
         self.filtered: dict[str, float] = {}
         self._of_step: dict[str, float] = {}
         self._left_out_of_validation = 0
+        self._warnings = StepWarnings(config)
         super().__init__(config)
         optimizer = config.actor_rollout_ref.actor.optim
         if optimizer.lr_warmup_steps > 0:  # of batches, as under other schedules: verl's scheduler counts their parts
@@ -190,6 +192,7 @@ class RPGTrainer(PPOTrainer):
             total = kept * metrics[BATCH] + sum(self.filtered.values())
             metrics[ALL_GROUPS] = total / (kept + len(self.filtered))
             self.filtered = {}
+        self._warnings.show(self.global_steps, metrics)
 
     def count(self, keys: list[str], partition: str, prompts: int) -> dict[str, float]:
         """Count a batch's missing responses and groups of one, by verl's keys prompt_response_part.

@@ -64,30 +64,10 @@ def unsupported() -> list[Diagnostic]:
 
 
 def missing_extra(error: ImportError) -> str | None:
-    """Return the extra that a failed import needs, in a message; None if it is installed, or RPG_ALLOW_VERL is set.
-
-    The extra also counts as missing where verl or another of its packages has a version outside of its range.
-    """
-    from packaging.requirements import Requirement
-
-    if allowed():
+    """Return a message for a package that is not installed; None for another failure of an import."""
+    if not isinstance(error, ModuleNotFoundError) or (error.name or "rpg").split(".")[0] == "rpg":
         return None
-    try:
-        requirements = [Requirement(text) for text in metadata.requires("rpg-verl") or []]
-    except metadata.PackageNotFoundError:  # in PYTHONPATH, or sent with a cluster's job
-        return None
-    missing = []
-    for requirement in requirements:
-        if requirement.marker and requirement.marker.evaluate({"extra": "system"}):
-            version = installed(requirement.name)
-            if version is None or not requirement.specifier.contains(version, prereleases=True):
-                missing.append(f"{requirement.name}{requirement.specifier}")
-    if not missing:
-        return None
-    return (
-        f"{error}. This needs the extra [system]: pip install 'rpg-verl[system]'; {sys.prefix} lacks "
-        f"{', '.join(sorted(missing))}"
-    )
+    return f"{error} in {sys.prefix}; what this package needs comes with pip install 'rpg-verl[system]'"
 
 
 def lacks(core_algos: ModuleType) -> list[str]:

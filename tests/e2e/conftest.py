@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import uuid
 from collections.abc import Iterator
@@ -63,23 +62,15 @@ def toy() -> Path:
     return TOY
 
 
-# vLLM's sockets, PyTorch's rendezvous file, verl's locks; a run has a directory of its own for them
-TEMPORARY = ("????????-????-????-????-????????????", "vllm_dist_*", "ckpt_*.lock")
-
-
 def left_over() -> set[str]:
-    """Return files that dead runs left, in shared memory and in the directory for temporary files."""
-    cleanup.remove()  # as the next start does
-    used = cleanup.mapped(psutil.pids())
-    files = [path for name in (cleanup.WEIGHTS, cleanup.SEMAPHORES) for path in cleanup.SHARED.glob(f"{name}*")]
-    shared = {path.name for path in files if path.exists() and path.stat().st_ino not in used}
-    temporary = Path(tempfile.gettempdir())
-    return shared | {path.name for name in TEMPORARY for path in temporary.glob(name)}
+    """Return the weights in shared memory that the next start would not remove."""
+    cleanup.remove_weights()
+    return {path.name for path in cleanup.SHARED.glob(cleanup.WEIGHTS)}
 
 
 def assert_nothing_left(before: set[str]) -> None:
-    """Assert that no files remain that the next start would not remove."""
-    until = time.monotonic() + cleanup.GRACE
+    """Assert that none remain of processes that are ending."""
+    until = time.monotonic() + 60
     while left_over() - before and time.monotonic() < until:
         time.sleep(1)
     assert left_over() - before == set()

@@ -21,7 +21,6 @@ from tests.e2e.ports import free_port
 
 pytestmark = [pytest.mark.e2e, pytest.mark.full]
 
-PLAIN_PATH = "/usr/local/bin:/usr/bin:/bin"
 RAY = str(Path(sys.executable).parent / "ray")
 
 
@@ -142,20 +141,28 @@ def steps(directory: Path) -> list[int]:
 
 
 def test_script_from_another_directory_runs_as_a_job(cluster, tmp_path):
-    done = launched(cluster, tmp_path)
-    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-3000:]
-    assert "SUCCEEDED" in done.stderr
+    """A second submission is refused by Ray while the job runs."""
+    job, named = "mine,lr=3e-3", ['trainer.experiment_name="mine,lr=3e-3"']
+    command = ["env", "-C", str(tmp_path), "bash", str(SCRIPT), *SHORT, *named]
+    first = Run(command, tmp_path / "first", **{**cluster.env, "RAY_ADDRESS": cluster.url, "PYTHON": sys.executable})
+    while f"Job '{job}' submitted successfully" not in first.text():
+        assert first.process.poll() is None, first.text()
+        time.sleep(0.2)
+    second = launched(cluster, tmp_path, *named)
+    assert second.returncode == 1
+    assert f"Job with submission_id {job} already exists" in second.stdout + second.stderr
+    assert first.wait() == 0, first.text()[-6000:]
+    assert f"Job '{job}' succeeded" in first.text()
     assert steps(tmp_path)[-1] == 2
-    jobs = json.loads(cluster.ray("list", "jobs", "--address", cluster.url, "--format", "json", "--detail"))
-    [job] = [job for job in jobs if "rpg.run" in job["entrypoint"]]
-    assert job["metadata"]["name"] == SCRIPT.stem.removeprefix("run_")
-    logs = cluster.ray("job", "logs", "--address", cluster.url, job["submission_id"])
-    assert "Training Progress" in logs
+    assert "Training Progress" in cluster.ray("job", "logs", "--address", cluster.url, job)
 
-    # files are looked at where the job runs; the exit code is the job's own
+    # a run that is finished has nothing left to do; files are looked at where the job runs
+    again = launched(cluster, tmp_path, *named)
+    assert (again.returncode, f"Job '{job}.2' succeeded" in again.stdout) == (0, True), again.stdout[-3000:]
+    assert "finished at step 2 of 2" in again.stdout
     refused = launched(cluster, tmp_path, "actor_rollout_ref.model.path=/nowhere/model")
-    assert refused.returncode == 2
-    assert "/nowhere/model" in refused.stdout + refused.stderr
+    assert refused.returncode == 1
+    assert "/nowhere/model" in refused.stdout
 
 
 def tracked(directory: Path) -> Path:
@@ -176,16 +183,6 @@ def test_two_nodes_share_the_actor(cluster, tmp_path):
     listed = cluster.ray("list", "actors", "--address", cluster.url, "--format", "json", "--detail", "--limit", "1000")
     nodes = {actor["node_id"] for actor in json.loads(listed) if "WorkerDict_" in actor["name"]}
     assert len(nodes) == 2, sorted({actor["name"] for actor in json.loads(listed)})
-
-
-def test_a_head_whose_python3_has_no_verl(tmp_path):
-    """`ray start` was called by its path, without an active environment."""
-    with head(tmp_path / "cluster", PATH=PLAIN_PATH) as cluster:
-        done = launched(cluster, tmp_path, PATH=os.environ["PATH"])
-    told = done.stdout + done.stderr
-    assert done.returncode == 2, told
-    assert "the python3 of the cluster's head, has no verl" in told
-    assert "Traceback" not in told
 
 
 def test_a_start_that_waits_for_cpus_ends_at_the_stall_limit(tmp_path):

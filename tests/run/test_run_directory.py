@@ -34,17 +34,7 @@ def test_a_directory_is_one_process_s(tmp_path):
     process.kill()
     process.wait()
     with rundir.locked(directory):
-        assert json.loads((directory / rundir.RUN).read_text())["pid"] == os.getpid()
-
-
-def test_a_refused_run_leaves_no_directory(tmp_path):
-    with pytest.raises(Refused), rundir.locked(tmp_path / "a/b"):
-        raise Refused([])
-    assert not (tmp_path / "a").exists()
-    (tmp_path / "a").mkdir()
-    with pytest.raises(Refused), rundir.locked(tmp_path / "a"):
-        raise Refused([])
-    assert (tmp_path / "a").exists()
+        assert f"process {os.getpid()} on " in (directory / rundir.RUN).read_text()
 
 
 @pytest.mark.parametrize(("mode", "kept"), [("auto", [0]), ("disable", [])])
@@ -88,26 +78,25 @@ def test_a_validation_alone_does_not_rewrite_a_training(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("mode", "path", "moved"),
+    ("mode", "path", "later"),
     [
-        ("disable", None, ["{0}", "{0}.1"]),
-        ("resume_path", "global_step_10", ["{0}/global_step_30", "{0}/global_step_20", "{0}/later"]),
+        ("disable", None, "global_step_30, global_step_20, global_step_10; move that directory aside"),
+        ("resume_path", "global_step_10", "global_step_30, global_step_20; move these"),
         ("resume_path", "global_step_30", None),
         ("auto", None, None),
     ],
 )
-def test_checkpoints_from_which_a_run_does_not_resume_are_refused_with_the_command_to_type(tmp_path, mode, path, moved):
+def test_checkpoints_from_which_a_run_does_not_resume_are_refused(tmp_path, mode, path, later):
     """Otherwise the next automatic resume would go on from the abandoned step 30."""
     for step in (10, 20, 30):
         (tmp_path / f"global_step_{step}").mkdir()
     (tmp_path / TRACKER).write_text("30")
     run = config(tmp_path, trainer__resume_mode=mode, trainer__resume_from_path=path and str(tmp_path / path))
-    if moved is None:
+    if later is None:
         rundir.refuse_later_steps(run)
         return
-    with pytest.raises(Refused, match="global_step_30") as refused:
+    with pytest.raises(Refused, match=later):
         rundir.refuse_later_steps(run)
-    assert f"mv {' '.join(moved)}".format(tmp_path) in str(refused.value)
 
 
 def line(step: int) -> bytes:
@@ -119,7 +108,6 @@ def line(step: int) -> bytes:
     [
         [line(0), line(1)],
         [line(0), line(1), line(2), b'{"step": 2, "da'],
-        [line(0), line(1), b'{"step": 1, "data": null}\n', b'{"step": Infinity, "data": {}}\n', b"[" * 100_000 + b"\n"],
         [line(0), b"\0\0\n", line(1)],
     ],
 )
@@ -131,12 +119,20 @@ def test_metrics_up_to_the_checkpoint(tmp_path, before, capsys):
     assert bool(capsys.readouterr().err) is (len(before) > 2)
 
 
+def full(descriptor):
+    raise OSError(28, "No space left on device")
+
+
+def test_a_full_disk_refuses_the_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(Refused, match="No space left on device"), rundir.held(config(tmp_path)):
+        pytest.fail("it began")
+    with rundir.locked(tmp_path):
+        pass  # the lock is free again
+
+
 def test_a_file_is_whole_or_absent(tmp_path, monkeypatch):
     write_whole(tmp_path / "a", "old")
-
-    def full(descriptor):
-        raise OSError(28, "No space left on device")
-
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space left on device") as caught:
         write_whole(tmp_path / "a", "new")

@@ -1,17 +1,19 @@
 """Submission to a cluster; the real cluster is in tests/e2e/test_cluster.py."""
 
+import json
 import os
+import shlex
 import signal
 import sys
 import types
-import typing
+from pathlib import Path
 
 import pytest
 import ray.job_submission
 
 from rpg.registry.scripts import home
 from rpg.run import start, submit
-from rpg.run.signals import IN_JOB
+from tests.builders.toy_run import run_config
 
 COMMAND = ["-m", "rpg.run", "name"]
 pytestmark = pytest.mark.usefixtures("bare_environment")
@@ -20,37 +22,41 @@ pytestmark = pytest.mark.usefixtures("bare_environment")
 class FakeClient:
     """Ray's JobSubmissionClient as far as submit uses it."""
 
-    status, exit_code = "SUCCEEDED", 0
-    submitted: types.SimpleNamespace | None = None
     jobs: tuple = ()
-    states: typing.ClassVar[list] = []  # before the last one
 
     def __init__(self, address):
-        self.address = address
-
-    def submit_job(self, **job):
-        FakeClient.submitted = types.SimpleNamespace(address=self.address, **job)
-        return "raysubmit_1"
+        if address == "http://nobody:8265":
+            raise ConnectionError("no Ray there")
 
     def list_jobs(self):
         return self.jobs
 
-    def get_job_info(self, job):
-        status = ray.job_submission.JobStatus(self.states.pop(0) if self.states else self.status)
-        return types.SimpleNamespace(status=status, message="", driver_exit_code=self.exit_code)
+
+RAY_JOB = """
+import json, sys
+from pathlib import Path
+Path("submitted.json").write_text(json.dumps(sys.argv[1:]))
+print("the job's log")
+"""
 
 
 @pytest.fixture
-def client(monkeypatch):
+def client(monkeypatch, tmp_path):
+    """Return the class of the cluster's client; `ray job submit` writes its arguments into a file."""
     monkeypatch.setattr(ray.job_submission, "JobSubmissionClient", FakeClient)
-    monkeypatch.setattr(submit, "LOGS", (sys.executable, "-c", "import sys; print('log of', sys.argv[1])"))
-    monkeypatch.setattr(FakeClient, "states", ["RUNNING"])
-    monkeypatch.setattr(FakeClient, "submitted", None)
+    monkeypatch.setattr(submit, "RAY_JOB", (sys.executable, "-c", RAY_JOB))
+    monkeypatch.setattr(FakeClient, "jobs", ())
+    monkeypatch.chdir(tmp_path)
     os.environ["RAY_ADDRESS"] = "http://head:8265"
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
-    yield FakeClient
-    for number, handler in before.items():
-        signal.signal(number, handler)
+    return FakeClient
+
+
+def submitted() -> dict[str, str]:
+    """Return the options of `ray job submit`, and the job's command as `--`."""
+    command, *arguments = json.loads(Path("submitted.json").read_text())
+    assert command == "submit"
+    options, job = arguments[: arguments.index("--")], arguments[arguments.index("--") + 1 :]
+    return {**dict(zip(options[::2], options[1::2], strict=True)), "--": shlex.join(job)}
 
 
 def test_the_job_brings_the_packages_and_the_plugin(tmp_path):
@@ -61,7 +67,7 @@ def test_the_job_brings_the_packages_and_the_plugin(tmp_path):
     assert os.path.basename(package) == "rpg"
     assert os.path.isfile(f"{package}/recipe/config/rpg_trainer.yaml")  # through the link
     assert env["env_vars"] == {
-        IN_JOB: "1",
+        submit.IN_JOB: "1",
         "RPG_HOME": str(home()),
         "CKPTS_DIR": str(tmp_path / "here"),  # the job runs in a directory of Ray's
         "VERL_USE_EXTERNAL_MODULES": "mine,rpg.verl_plugin.autoload",
@@ -74,11 +80,11 @@ def test_what_the_hub_and_the_network_need_goes_along_and_keys_do_not(client, ca
     plain = {"HF_ENDPOINT": "https://mirror.example.org", "NCCL_SOCKET_IFNAME": "eth0", "GLOO_SOCKET_IFNAME": "eth0"}
     secret = {"HF_TOKEN": "hf_1", "WANDB_API_KEY": "w_2", "WANDB_BASE_URL": "https://me:pass_3@wandb.example.org"}
     os.environ.update(plain, **secret)
-    assert submit.submit("name", COMMAND) == 0
-    assert plain.items() <= client.submitted.runtime_env["env_vars"].items()
+    assert submit.submit(run_config(), COMMAND) == 0
+    assert plain.items() <= json.loads(submitted()["--runtime-env-json"])["env_vars"].items()
     told = capsys.readouterr().err
     assert all(name in told for name in secret)
-    assert not any(key in told + str(client.submitted) for key in ("hf_1", "w_2", "pass_3"))
+    assert not any(key in told + str(submitted()) for key in ("hf_1", "w_2", "pass_3"))
 
 
 def test_a_secret_in_a_variable_that_goes_along_rejects_the_job(client, capsys):
@@ -88,56 +94,50 @@ def test_a_secret_in_a_variable_that_goes_along_rejects_the_job(client, capsys):
     told = capsys.readouterr().err
     assert "HF_HOME: " in told
     assert "planted" not in told
-    assert client.submitted is None
+    assert not Path("submitted.json").exists()
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGHUP, 129)])
-def test_a_signal_ends_the_following_and_not_the_job(client, capsys, monkeypatch, number, code):
-    waits = f"import os, time; os.kill(os.getppid(), {int(number)}); time.sleep(60)"
-    monkeypatch.setattr(submit, "LOGS", (sys.executable, "-c", waits))
-    monkeypatch.setattr(FakeClient, "states", ["RUNNING"] * 9)
-    signal.signal(signal.SIGHUP, lambda number, frame: pytest.fail("nobody's"))
-    assert submit.submit("name", COMMAND) == code
-    assert "raysubmit_1" in capsys.readouterr().err
-
-
-def test_a_lost_log_is_shown_again_while_the_job_runs(client, capfd, monkeypatch):
-    monkeypatch.setattr(FakeClient, "states", ["RUNNING", "RUNNING"])
-    assert submit.submit("name", COMMAND) == 0
-    assert capfd.readouterr().out == "log of raysubmit_1\n" * 2
-
-
-def test_main_submits_its_own_overrides(client, capfd):
-    """tests/e2e/test_cluster.py asks a cluster for the job's name."""
+def test_the_job_has_the_runs_name_and_command(client, capfd):
     assert start.start("dapo_7b", ["method=dapo", "trainer.project_name='a b'"]) == 0
-    command = "python3 -m rpg.run dapo_7b method=dapo "
+    job = submitted()
+    assert job["--address"] == "http://head:8265"
+    assert job["--submission-id"] == "dapo_7b,method=dapo"
     quoted = "'trainer.project_name='\"'\"'a b'\"'\"''"  # for a shell
-    assert client.submitted.entrypoint.startswith(f"{command}{quoted} 'trainer.experiment_name=")
-    assert capfd.readouterr().out == "log of raysubmit_1\n"
-
-
-def test_the_jobs_exit_code_is_ours(client, monkeypatch):
-    for status, code, expected in (("FAILED", 2, 2), ("STOPPED", None, 1)):
-        monkeypatch.setattr(client, "status", status)
-        monkeypatch.setattr(client, "exit_code", code)
-        assert submit.submit("name", COMMAND) == expected
+    assert job["--"].startswith(f"python3 -m rpg.run dapo_7b method=dapo {quoted} 'trainer.experiment_name=")
+    assert capfd.readouterr().out == "the job's log\n"
 
 
 @pytest.mark.parametrize(
-    ("other", "followed"),
+    ("statuses", "job"),
     [
-        ({}, True),
-        ({"entrypoint": "python3 -m rpg.run dapo_7b"}, False),
-        ({"status": "FAILED"}, False),
-        ({"runtime_env": {"env_vars": {"CKPTS_DIR": "/elsewhere"}}}, False),
+        ({}, "t"),
+        ({"t": "FAILED", "other": "RUNNING"}, "t.2"),  # it resumes
+        ({"t": "STOPPED", "t.2": "SUCCEEDED"}, "t.3"),
+        ({"t": "FAILED", "t.2": "RUNNING"}, "t.2"),  # which Ray refuses
+        ({"t": "PENDING"}, "t"),
     ],
 )
-def test_the_same_command_follows_its_job(client, monkeypatch, capsys, other, followed):
-    parent = {"env_vars": {"CKPTS_DIR": os.path.abspath("checkpoints")}}
-    job = {"entrypoint": "python3 -m rpg.run grpo_7b", "status": "RUNNING", "runtime_env": parent}
-    job = {**job, **other, "submission_id": "raysubmit_0"}
-    job["status"] = ray.job_submission.JobStatus(job["status"])
-    monkeypatch.setattr(client, "jobs", (types.SimpleNamespace(**job),))
-    assert submit.submit("grpo_7b", ["-m", "rpg.run", "grpo_7b"]) == 0
-    assert ("raysubmit_0 on http://head:8265, already running" in capsys.readouterr().err) == followed
-    assert (client.submitted is None) == followed
+def test_a_run_has_one_job_at_a_time(client, monkeypatch, statuses, job):
+    jobs = [types.SimpleNamespace(submission_id=name, status=ray.job_submission.JobStatus(status))
+            for name, status in statuses.items()]  # fmt: skip
+    monkeypatch.setattr(client, "jobs", jobs)
+    assert submit.job_of(run_config({"trainer.default_local_dir": "/x/t"}), "http://head:8265") == job
+
+
+def test_an_evaluation_has_a_job_of_its_own(client):
+    assert submit.job_of(run_config({"trainer.default_local_dir": "/x/eval 4"}), "http://head:8265") == "t-eval_4"
+
+
+def test_a_failed_job_and_a_missing_cluster(client, capsys, monkeypatch):
+    monkeypatch.setattr(submit, "RAY_JOB", (sys.executable, "-c", "import sys; sys.exit(1)"))
+    assert submit.submit(run_config(), COMMAND) == 1
+    os.environ["RAY_ADDRESS"] = "http://nobody:8265"
+    assert start.start(None, ["method=dapo", "trainer.experiment_name=t"]) == 2
+    assert "RAY_ADDRESS=http://nobody:8265: no Ray there" in capsys.readouterr().err
+
+
+def test_ctrl_c_leaves_the_job(client, capsys, monkeypatch):
+    waits = f"import os, time; os.kill(os.getppid(), {int(signal.SIGINT)}); time.sleep(60)"
+    monkeypatch.setattr(submit, "RAY_JOB", (sys.executable, "-c", waits))
+    assert submit.submit(run_config(), COMMAND) == 130
+    assert "the job continues" in capsys.readouterr().err

