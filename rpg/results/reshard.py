@@ -25,7 +25,7 @@ def reshard(checkpoint: Path, out: Path, ranks: int) -> None:
     Each rank takes the random state of rank modulo the earlier number of ranks.
 
     Raises:
-        ResultsError: the shards cannot be split: a fixed reference, HSDP, FSDP1, or files of several numbers of ranks.
+        ResultsError: the shards cannot be split: HSDP, FSDP1, or files of several numbers of ranks.
     """
     actor, target = checkpoint / "actor", out / checkpoint.name
     saved = ranks_that_saved(checkpoint, "model")
@@ -36,8 +36,6 @@ def reshard(checkpoint: Path, out: Path, ranks: int) -> None:
     if config["FSDP_version"] != 2:
         raise ResultsError(f"{actor} is of FSDP {config['FSDP_version']}; only fsdp2 can be split")
     reference = _load(checkpoint / REFERENCE, "", before)
-    if reference and "shards" not in reference[0]:
-        raise ResultsError(f"{checkpoint}: of a fixed reference it has only checksums of the ranks' shards")
     model = _load(actor, "model_", before)
     meshes = {tensor.device_mesh.shape for tensor in model[0].values()}
     if meshes != {(before,)}:
@@ -55,12 +53,14 @@ def reshard(checkpoint: Path, out: Path, ranks: int) -> None:
             torch.save(_part(optimizer, rank, ranks), target / "actor" / _file("optim_", ranks, rank))
         if (state := actor / _file("extra_state_", before, rank % before)).exists():
             shutil.copyfile(state, target / "actor" / _file("extra_state_", ranks, rank))
-        if reference:  # plain tensors, split as the actor's
-            shards = {
-                name: _split([part["shards"][name] for part in reference], _dim(tensor), rank, ranks)
-                for name, tensor in model[0].items()
-            }
-            torch.save(reference[0] | {"shards": shards}, target / REFERENCE / _file("", ranks, rank))
+        if reference:
+            state = {"state": reference[0]["state"]}
+            if "shards" in reference[0]:  # of a moving one: plain tensors, split as the actor's
+                state["shards"] = {
+                    name: _split([part["shards"][name] for part in reference], _dim(tensor), rank, ranks)
+                    for name, tensor in model[0].items()
+                }
+            torch.save(state, target / REFERENCE / _file("", ranks, rank))
     manifest.write(target)
 
 

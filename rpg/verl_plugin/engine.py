@@ -5,6 +5,10 @@ import os
 from typing import Any
 
 from tensordict import TensorDict
+from verl.utils import tensordict_utils as tu
+from verl.utils.device import get_device_name, get_vendor
+from verl.workers.engine import EngineRegistry
+from verl.workers.engine.fsdp import FSDPEngineWithLMHead
 
 from rpg.verl_plugin.patches import unread_rows
 from rpg.verl_plugin.patches.resumed_optimizer import ConfiguredOptimizerEngine
@@ -28,8 +32,6 @@ class ResponseHeadEngine:
 
     def forward_step(self, micro_batch: TensorDict, loss_function: Any, forward_only: bool) -> Any:
         """Call verl's forward step of one micro-batch."""
-        from verl.utils import tensordict_utils as tu
-
         step = super().forward_step  # type: ignore[misc]
         if tu.get_non_tensor_data(micro_batch, "use_remove_padding", default=True):
             return step(micro_batch, loss_function, forward_only)
@@ -37,23 +39,22 @@ class ResponseHeadEngine:
             return step(micro_batch, loss_function, forward_only)
 
 
-OURS = (StepAwareEngine, ResponseHeadEngine, ScheduleFreeEngine, ConfiguredOptimizerEngine)
+class RPGEngine(
+    StepAwareEngine, ResponseHeadEngine, ScheduleFreeEngine, ConfiguredOptimizerEngine, FSDPEngineWithLMHead
+):
+    """verl's engine for language models under fsdp and fsdp2 with the above."""
 
 
-def register_engine(strategy: str) -> type:
-    """Register the engine for language models in this process; return the class that verl's registry then gives.
+def register_engine() -> None:
+    """Make verl build RPGEngine in this process. Call it before the actor is built; safe to call more than once.
 
-    The registry looks up (device, vendor) before the device, under which verl's own engine is registered. Call it in
-    the worker before the actor is built. Safe to call more than once.
+    The registry looks up (device, vendor) before the device, under which verl's own engine is registered.
     """
-    from verl.utils.device import get_device_name, get_vendor
-    from verl.workers.engine import EngineRegistry
-
-    stock = EngineRegistry.get_engine_cls("language_model", strategy)
-    if issubclass(stock, OURS):
-        return stock
-    engine = type(f"RPG{stock.__name__}", (*OURS, stock), {"__doc__": __doc__})
+    if EngineRegistry.get_engine_cls("language_model", "fsdp2") is RPGEngine:
+        return
     device = os.getenv("VERL_ENGINE_DEVICE") or get_device_name()  # as in the look-up
     vendor = os.getenv("VERL_ENGINE_VENDOR") or get_vendor()
-    EngineRegistry.register(model_type="language_model", backend=strategy, device=device, vendor=vendor)(engine)
-    return engine
+    register = EngineRegistry.register(
+        model_type="language_model", backend=["fsdp", "fsdp2"], device=device, vendor=vendor
+    )
+    register(RPGEngine)

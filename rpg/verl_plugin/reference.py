@@ -6,9 +6,7 @@ memory or evaluated. In the other modes verl's reference engine lives in the act
 each rank copies its own shards without gathering.
 """
 
-import zlib
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -96,13 +94,11 @@ class Reference:
         return {f"reference/{key}": float(value) for key, value in asdict(self.state).items()}
 
     def save(self, directory: Path) -> None:
-        """Write the state, and this rank's shards or, for a fixed model, their checksum."""
+        """Write the state and, for a moving model, this rank's shards."""
         directory.mkdir(parents=True, exist_ok=True)
         written: dict[str, Any] = {"state": asdict(self.state)}
         if self.settings.mode in MOVING:
             written["shards"] = {name: local(tensor).clone() for name, tensor in readable_state(self.model).items()}
-        else:
-            written["crc32"] = self._crc32
         torch.save(written, directory / _file_name())
 
     def load(self, directory: Path) -> None:
@@ -110,7 +106,7 @@ class Reference:
 
         Raises:
             FileNotFoundError: the checkpoint holds no such reference.
-            ValueError: a fixed reference is not the model with which the run began.
+            ValueError: mode=fixed, and the checkpoint's reference has moved.
         """
         path = directory / _file_name()
         if not path.is_file():
@@ -120,20 +116,11 @@ class Reference:
                 "ranks: resume with those, or start over in another directory"
             )
         written = torch.load(path, map_location="cpu", weights_only=True)
-        if self.settings.mode in MOVING and "shards" in written:
+        if "shards" in written and self.settings.mode not in MOVING:
+            raise ValueError(f"{path}: this reference has moved: resume with the rpg.reference.mode that moved it")
+        if "shards" in written:
             copy_shards(written["shards"], readable_state(self.model))
-        elif self._crc32 != (before := written.get("crc32", "none, as it moved")):
-            raise ValueError(
-                f"{path}: the run began with another pi_ref (CRC-32 of this rank's shards {before}, and now "
-                f"{self._crc32}): actor_rollout_ref.model.path or the files there have changed; restore the original "
-                "model, or start over in another directory"
-            )
         self.state = ReferenceState(**written["state"])
-
-    @cached_property
-    def _crc32(self) -> str:
-        """Checksum of a fixed model, as its engine has loaded it."""
-        return checksum(readable_state(self.model))
 
 
 def readable_state(module: torch.nn.Module) -> dict[str, Tensor]:
@@ -144,15 +131,6 @@ def readable_state(module: torch.nn.Module) -> dict[str, Tensor]:
     if torch.cuda.is_initialized():
         torch.cuda.synchronize()
     return module.state_dict()
-
-
-def checksum(shards: dict[str, Tensor]) -> str:
-    """Return the CRC-32 of this rank's part of all tensors as eight hexadecimal digits; some GB per second."""
-    value = 0
-    for _, tensor in sorted(shards.items()):
-        data = local(tensor).detach().cpu().contiguous().flatten().view(torch.uint8).numpy()
-        value = zlib.crc32(data.data, value)
-    return f"{value:08x}"
 
 
 def _file_name() -> str:

@@ -90,7 +90,7 @@ class RPGActorRolloutRefWorker(AnchorWorker, ActorRolloutRefWorker):
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)  # type: ignore[attr-defined]
     def init_model(self) -> None:
         """Build the engines as verl does, and join actor and reference."""
-        register_engine(self.config.actor.strategy)
+        register_engine()
         if self.config.model.get("use_fused_kernels"):
             fused_head.install()
             unread_rows.install()

@@ -72,20 +72,12 @@ class TestFiles:
         run.iterate(0)
         run.reference.save(tmp_path)
         [file] = tmp_path.iterdir()
-        assert set(torch.load(file)) == {"state", "crc32"}
+        assert set(torch.load(file)) == {"state"}
         resumed = Run("fixed")
         initial = full_state(resumed.reference.model)
         resumed.reference.load(tmp_path)
         assert resumed.reference.state == run.reference.state
         assert equal(full_state(resumed.reference.model), initial)
-
-    def test_mode_fixed_notices_that_the_model_is_another(self, group, tmp_path):
-        run, resumed = Run("fixed"), Run("fixed")
-        run.reference.save(tmp_path)
-        with torch.no_grad():
-            next(resumed.reference.model.parameters()).to_local()[0] += 1e-6
-        with pytest.raises(ValueError, match=r"another pi_ref.*model.path or the files there have changed"):
-            resumed.reference.load(tmp_path)
 
     def test_a_fixed_reference_may_begin_to_move(self, group, tmp_path):
         run = Run("fixed")
@@ -98,5 +90,5 @@ class TestFiles:
 
     def test_mode_fixed_refuses_a_reference_that_moved(self, group, tmp_path):
         Run("every_k").reference.save(tmp_path)
-        with pytest.raises(ValueError, match="another pi_ref"):
+        with pytest.raises(ValueError, match="has moved"):
             Run("fixed").reference.load(tmp_path)
