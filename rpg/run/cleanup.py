@@ -27,20 +27,14 @@ def end_descendants(kept: "Preloaded | None" = None) -> None:
 
 def remove_weights() -> list[Path]:
     """Remove this user's buffers that no process maps; return their paths."""
-    files = [path for path in SHARED.glob(WEIGHTS) if path.stat().st_uid == os.getuid()]
-    in_use = mapped() if files else set()
-    dead = [path for path in files if path.stat().st_ino not in in_use]
-    for path in dead:
-        path.unlink(missing_ok=True)
-    return dead
-
-
-def mapped() -> set[int]:
-    """Return the inodes of files in /dev/shm that processes of this user have mapped."""
-    inodes = set()
-    for maps in Path("/proc").glob("[0-9]*/maps"):
+    files = {path: status for path in SHARED.glob(WEIGHTS) if (status := path.stat()).st_uid == os.getuid()}
+    mapped = set()
+    for maps in Path("/proc").glob("[0-9]*/maps") if files else ():
         # the process has ended, or belongs to another user
         with contextlib.suppress(FileNotFoundError, ProcessLookupError, PermissionError):
             lines = maps.read_text(errors="replace").splitlines()
-            inodes.update(int(line.split()[4]) for line in lines if f"{SHARED}/" in line)
-    return inodes
+            mapped |= {int(line.split()[4]) for line in lines if f"{SHARED}/" in line}
+    dead = [path for path, status in files.items() if status.st_ino not in mapped]
+    for path in dead:
+        path.unlink(missing_ok=True)
+    return dead

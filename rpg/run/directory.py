@@ -120,8 +120,11 @@ def prepare(run: RunConfig, changed: dict[str, tuple[Any, Any]]) -> None:
     """Write the run's files and cut the logs; changed: settings that differ from the resumed run's. Raises OSError."""
     directory, step, made_with = run.directory, resumed_step(run), environment(run)
     before, recorded = record.recorded(directory) if step else ({}, {})
-    if before:
-        changed = changed | other_validation(before, recorded, run, made_with)
+    if before:  # also what accuracies are measured by, which a resume may change
+        pairs = {key: (value_at(before, key), run[key]) for key in VALIDATION}
+        files = [made.get(record.CONTENTS, {}).get("data.val_files") for made in (recorded, made_with)]
+        pairs["data.val_files (content)"] = (files[0], files[1])
+        changed = changed | {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
     start = {
         "after_step": step,
         "changed": {key: [None if value is ABSENT else value for value in pair] for key, pair in changed.items()},
@@ -136,19 +139,6 @@ def prepare(run: RunConfig, changed: dict[str, tuple[Any, Any]]) -> None:
             samples.unlink()
     write_whole(directory / CONFIG, run.yaml())
     write_whole(directory / ENVIRONMENT, json.dumps(made_with, indent=2) + "\n")
-
-
-def other_validation(
-    before: dict[str, Any], recorded: dict[str, Any], run: RunConfig, made_with: dict[str, Any]
-) -> dict[str, tuple[Any, Any]]:
-    """Return what the accuracies before a resume were measured by and those after it are not: key -> (before, now).
-
-    before, recorded: the configuration and environment of the earlier start; made_with: `environment` of this one.
-    """
-    pairs = {key: (value_at(before, key), run[key]) for key in VALIDATION}
-    files = "data.val_files"
-    pairs[f"{files} (content)"] = tuple(value_at(made, "contents", {}).get(files) for made in (recorded, made_with))
-    return {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
 
 
 def resumed_step(run: RunConfig) -> int:

@@ -32,7 +32,7 @@ class Screen:
 
     def __init__(self, run: RunConfig, terminal: TextIO, log: Path | None):
         """log: run.log, None for rpg.console=full, of which nothing is shown here."""
-        self._terminal, self._metrics, self._log = terminal, run.directory / METRICS, log
+        self._metrics, self._log = run.directory / METRICS, log
         self.step, self._total = resumed_step(run), run["trainer.total_training_steps"]
         earlier = self._records()  # of the resumed run
         self._seen, self._log_seen = len(earlier), log.stat().st_size if log else 0
@@ -40,11 +40,11 @@ class Screen:
         self._validation, self._kinds = "", set[str]()
         self.began = self.advanced = time.monotonic()
         console = Console(file=terminal)
-        self._has_bar = log is not None and terminal.isatty() and not console.is_dumb_terminal
+        has_bar = log is not None and terminal.isatty() and not console.is_dumb_terminal
         fields = [TextColumn(f"{{task.fields[{name}]}}") for name in ("time", "note")]
         self._bar = Progress(
             TextColumn("{task.description}"), BarColumn(bar_width=8), MofNCompleteColumn(), *fields,  # 80 columns
-            console=console, disable=not self._has_bar, auto_refresh=False,
+            console=console, disable=not has_bar, auto_refresh=False,
             redirect_stdout=False, redirect_stderr=False,  # they are redirected to run.log
         )  # fmt: skip
         begins = {"completed": self.step, "time": "", "note": "Ray, FSDP2, vLLM"}
@@ -88,7 +88,7 @@ class Screen:
             self._step_times.append(data[STEP_TIME])
         note = self._note(data)
         self._bar.update(self._task, description="step", completed=step, note=note)
-        if self._log and not self._has_bar:
+        if self._log and self._bar.disable:
             self._say(f"step {step}/{self._total}  {self.time()}  {note}")
 
     def _note(self, data: dict[str, Any]) -> str:
@@ -107,10 +107,7 @@ class Screen:
 
     def _say(self, text: str) -> None:
         """Print above the bar."""
-        if self._has_bar:
-            self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
-        else:
-            print(text, file=self._terminal, flush=True)
+        self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def time(self) -> str:
         """Return the time left, or the time since the start where that is not known."""

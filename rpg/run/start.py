@@ -6,8 +6,6 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from pydantic import TypeAdapter, ValidationError
-
 from rpg.checks import preflight
 from rpg.config import freeze
 from rpg.config.compose import compose
@@ -86,12 +84,8 @@ def tell(lines: Iterable[str]) -> None:
 
 
 def dry_run() -> bool:
-    """Return whether DRY_RUN is 1, true, yes or on. Raises BadSetting for a value that is neither true nor false."""
-    value = os.environ.get("DRY_RUN", "").strip()
-    try:
-        return bool(value) and TypeAdapter(bool).validate_python(value)
-    except ValidationError:
-        raise BadSetting(f"DRY_RUN={value}: must be 1 (print the configuration) or 0 (run)") from None
+    """Return whether DRY_RUN asks for the configuration alone."""
+    return os.environ.get("DRY_RUN", "").strip().lower() not in ("", "0", "false", "no", "off")
 
 
 @contextlib.contextmanager

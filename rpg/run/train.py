@@ -45,13 +45,10 @@ def train(run: RunConfig, server: "Preloaded | None") -> int:
     files = f"{'run.log, ' if log else ''}metrics.jsonl, checkpoints"
     print(f"{files}: {brief(run.directory)}", file=sys.stderr, flush=True)
     if step := resumed_step(run):
-        total = f" of {run['trainer.total_training_steps']}" if run["trainer.total_training_steps"] else ""
-        only = run["trainer.val_only"]
-        what = f"validates the checkpoint of step {step}" if only else f"resumes from step {step}{total}"
-        print(what, file=sys.stderr, flush=True)
+        print(f"loads the checkpoint of step {step}", file=sys.stderr, flush=True)
     with redirected(log) as terminal:
         screen = Screen(run, terminal, log)
-        code, last = FAILED, ""
+        code, last, reached = FAILED, "", None
         try:
             try:
                 _train(run, screen, server)
@@ -68,12 +65,13 @@ def train(run: RunConfig, server: "Preloaded | None") -> int:
         except Exception as error:  # noqa: BLE001  # whatever ended the run, its processes end and the reason is shown
             screen.update()
             traceback.print_exc()
-            why = (limit(run, screen, error) or str(error).strip() or type(error).__name__).splitlines()[-1].strip()
+            reached = limit(run, screen, error)
+            why = (reached or str(error).strip() or type(error).__name__).splitlines()[-1].strip()
             last = f"error: the run failed after {screen.progress}: {why}\nafter you fix the cause, {next_start(run)}"
         try:
             screen.close()
-            if code == FAILED:
-                _show_end(log, terminal)
+            if code == FAILED and log:
+                print(*end_of(log, stack=reached is not None), sep="\n", file=terminal)
             if last:
                 print(last, file=terminal)
         finally:
@@ -86,14 +84,21 @@ def limit(run: RunConfig, screen: Screen, error: Exception) -> str | None:
     from ray.exceptions import ActorDiedError
 
     now = time.monotonic()
-    for key, passed, what in (
-        ("rpg.time_limit", now - screen.began, "took longer"),
-        ("rpg.stall_limit", now - screen.advanced, "made no step for longer"),
-    ):
-        if isinstance(error, ActorDiedError) and run[key] is not None and passed > NEARLY * run[key]:
+    for key, since in (("rpg.time_limit", screen.began), ("rpg.stall_limit", screen.advanced)):
+        if isinstance(error, ActorDiedError) and run[key] is not None and now - since > NEARLY * run[key]:
             where = "run.log" if run["rpg.console"] == "progress" else "the output above"
-            return f"it {what} than {run.shown(key)} s; the stacks of its threads are in {where}"
+            return f"{run.shown(key)} s have passed; the stacks of all its threads are in {where}"
     return None
+
+
+def end_of(log: Path, *, stack: bool) -> list[str]:
+    """Return the last lines of run.log or, if its task runner ended at a limit, the stack of the main thread."""
+    lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    stacks = [number for number, line in enumerate(lines) if line.endswith("(most recent call first):")]
+    if not stack or not stacks:
+        return [f"--- last lines of {brief(log)} ---", *lines[-SHOWN_LINES:], "---"]
+    own = [line.rpartition("\x1b[0m ")[2] for line in lines[stacks[-1] :][:SHOWN_LINES]]  # without Ray's prefix
+    return [f"--- stack of the trainer, of {brief(log)} ---", *own, "---"]
 
 
 def _train(run: RunConfig, screen: Screen, server: "Preloaded | None") -> None:
@@ -169,13 +174,6 @@ def next_start(run: RunConfig) -> str:
     if newest is None:
         return "there is no checkpoint yet: the same command begins again"
     return f"the same command resumes from {newest.name}"
-
-
-def _show_end(log: Path | None, terminal: TextIO) -> None:
-    """Show the last lines of a log file on the terminal."""
-    if log is not None:
-        lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
-        print(f"--- last lines of {brief(log)} ---", *lines[-SHOWN_LINES:], "---", sep="\n", file=terminal)
 
 
 @contextlib.contextmanager

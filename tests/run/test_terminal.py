@@ -96,7 +96,7 @@ def test_ctrl_c_ends_a_run_which_then_goes_on_where_it_was(terminal, tmp_path):
     assert remedy == "there is no checkpoint yet: the same command begins again"
     (tmp_path / "run/latest_checkpointed_iteration.txt").write_text("2")
     again = driver(terminal, "end")
-    again.wait_for("resumes from step 2 of 1234")
+    again.wait_for("loads the checkpoint of step 2")
     again.wait_for("starting ━━━━━━━━ +2/1234")
     again.wait_for(" ([4-9]|1[0-9])/1234")
     os.kill(again.process.pid, signal.SIGTERM)
