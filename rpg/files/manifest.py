@@ -7,16 +7,14 @@ The manifest covers the files that the writing process sees. On several nodes wi
 the driver's files.
 """
 
+import json
 import os
 import shutil
 import zlib
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Annotated, Literal
-
-from pydantic import BaseModel, Field
-from pydantic.dataclasses import dataclass
+from typing import TypedDict
 
 from rpg.files.atomic import write_whole
 
@@ -25,19 +23,11 @@ THREADS = 8  # more threads would wait for the disk
 BLOCK = 1 << 20
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(TypedDict):
     """Size of a file in bytes, and its CRC-32 as eight hexadecimal digits."""
 
-    bytes: Annotated[int, Field(strict=True)]
-    crc32: Annotated[str, Field(strict=True)]
-
-
-class Manifest(BaseModel):
-    """The content of manifest.json: files by their path in the checkpoint."""
-
-    format: Literal[1]
-    files: Annotated[dict[str, Entry], Field(min_length=1)]
+    bytes: int
+    crc32: str
 
 
 def begin(directory: Path) -> None:
@@ -55,22 +45,22 @@ def begin(directory: Path) -> None:
 
 
 def write(directory: Path) -> dict[str, Entry]:
-    """Write the manifest of all files in a directory and return its entries; the last step of a save.
+    """Write the manifest of all files in a directory and return their entries by path; the last step of a save.
 
     The files are not flushed to disk: checksums detect a loss. Raises OSError, which names the file.
     """
     files = sorted(path for path in directory.rglob("*") if path.is_file() and path.name != NAME)
-    entries = {
-        path.relative_to(directory).as_posix(): Entry(path.stat().st_size, crc32)
+    entries: dict[str, Entry] = {
+        path.relative_to(directory).as_posix(): {"bytes": path.stat().st_size, "crc32": crc32}
         for path, crc32 in zip(files, checksums(files), strict=True)
     }
-    write_whole(directory / NAME, Manifest(format=1, files=entries).model_dump_json(indent=1) + "\n")
+    write_whole(directory / NAME, json.dumps({"format": 1, "files": entries}, indent=1) + "\n")
     return entries
 
 
 def read(directory: Path) -> dict[str, Entry]:
-    """Return the entries of a directory's manifest. Raises OSError, or ValueError for a damaged manifest."""
-    return Manifest.model_validate_json((directory / NAME).read_bytes()).files
+    """Return the entries of a directory's manifest. Raises OSError, ValueError, KeyError or TypeError."""
+    return json.loads((directory / NAME).read_bytes())["files"]
 
 
 def fault(directory: Path, *, contents: bool = True) -> str | None:
@@ -85,15 +75,15 @@ def fault(directory: Path, *, contents: bool = True) -> str | None:
         entries = read(directory)
         for name, entry in entries.items():
             size = (directory / name).stat().st_size if (directory / name).is_file() else 0
-            if size != entry.bytes:
-                return f"{name} has {size} of {entry.bytes} bytes"
+            if size != entry["bytes"]:
+                return f"{name} has {size} of {entry['bytes']} bytes"
         if contents:
             made = checksums(directory / name for name in entries)
             for (name, entry), crc32 in zip(entries.items(), made, strict=True):
-                if crc32 != entry.crc32:
-                    return f"{name} is damaged: its CRC-32 is {crc32}, {NAME} lists {entry.crc32}"
-    except (OSError, ValueError) as error:
-        return f"{NAME} or a file of it cannot be read: {' '.join(str(error).split())}"
+                if crc32 != entry["crc32"]:
+                    return f"{name} is damaged: its CRC-32 is {crc32}, {NAME} lists {entry['crc32']}"
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return f"{NAME} or a file of it cannot be read: {error!r}"
     return None
 
 
