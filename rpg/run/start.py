@@ -52,7 +52,7 @@ def begin(composed: RunConfig, command: list[str]) -> int:
             print(run.yaml(), end="")
             return signals.DONE
         if remote:
-            return submit.submit(run, command)
+            submit.submit(run, command)
         if done := directory.finished(run):
             tell([done])
             return signals.DONE

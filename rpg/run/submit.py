@@ -7,15 +7,13 @@ VERL_USE_EXTERNAL_MODULES replaces the entry point of an installed package. Path
 import json
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from rpg.config.run_config import RunConfig
 from rpg.diagnostics import BadSetting, Refused
 from rpg.registry.scripts import home
-from rpg.run import signals
 from rpg.secrets import has_login, in_variables
 from rpg.verl_plugin.version import ALLOW
 
@@ -28,7 +26,6 @@ FORWARDED = (
 )  # fmt: skip
 # not forwarded, like URLs with a password, because the dashboard shows a job's environment
 SECRETS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "WANDB_API_KEY")
-RAY_JOB = (sys.executable, "-m", "ray.scripts.scripts", "job")
 
 
 def to_cluster() -> bool:
@@ -79,8 +76,8 @@ def job_of(run: RunConfig, address: str) -> str:
     return job
 
 
-def submit(run: RunConfig, command: list[str]) -> int:
-    """Submit `python3 COMMAND...` as a job and show its log until it ends; return 0, or 1 if it fails.
+def submit(run: RunConfig, command: list[str]) -> NoReturn:
+    """Become `ray job submit` of `python3 COMMAND...`: it shows the job's log to the end; exit code 0, or 1.
 
     Ray refuses a second job of an id, so that a run has one at a time. A signal leaves the job running. Raises Refused
     for a secret in the job's environment.
@@ -97,8 +94,5 @@ def submit(run: RunConfig, command: list[str]) -> int:
     job = job_of(run, address)
     print(f"`ray job logs -f {job}` follows the job, `ray job stop {job}` stops it", file=sys.stderr, flush=True)
     options = ["--address", address, "--submission-id", job, "--runtime-env-json", json.dumps(environment)]
-    try:
-        return subprocess.run([*RAY_JOB, "submit", *options, "--", "python3", *command], check=False).returncode
-    except KeyboardInterrupt:
-        print("the job continues", file=sys.stderr)
-        return signals.ENDS[signals.ending()]
+    ray = [sys.executable, "-m", "ray.scripts.scripts", "job", "submit", *options]
+    os.execv(sys.executable, [*ray, "--", "python3", *command])

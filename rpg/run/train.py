@@ -55,15 +55,14 @@ def train(run: RunConfig, server: "Preloaded | None") -> int:
                 code, last = DONE, "" if run["trainer.val_only"] else f"done; next: rpg plot {brief(run.directory)}"
             finally:  # before anything is printed
                 signals.ignore_from_now()
+                screen.update()
         except KeyboardInterrupt:
             ending = signals.ending()
             if ending == signal.SIGHUP:  # the window is closed
                 os.dup2(os.open(os.devnull, os.O_WRONLY), terminal.fileno())
             code = signals.ENDS[ending]
-            screen.update()
             last = f"{signals.WORDS[ending]} after {screen.progress}\n{next_start(run)}"
         except Exception as error:  # noqa: BLE001  # whatever ended the run, its processes end and the reason is shown
-            screen.update()
             traceback.print_exc()
             reached = limit(run, screen, error)
             why = (reached or str(error).strip() or type(error).__name__).splitlines()[-1].strip()

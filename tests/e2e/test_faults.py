@@ -94,7 +94,7 @@ def test_sigterm(start):
     run.wait_for_step(1)
     for _ in range(3):
         run.process.terminate()
-        time.sleep(0.1)
+        time.sleep(0.02)
     assert run.wait() == 143, run.text()[-2000:]
     assert run.processes() == []
     assert "terminated after step " in run.text()
