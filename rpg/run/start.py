@@ -44,14 +44,12 @@ def begin(composed: RunConfig, command: list[str]) -> int:
     command: the arguments of Python that begin the run as a job of a cluster.
     """
     try:
-        only_show = dry_run()
-        remote = only_show or submit.to_cluster()  # files and machine are the cluster's
         tell(f"warning: {diagnostic}" for diagnostic in preflight.refuse(composed, ["cheap"], ["settings"]))
         run = freeze.freeze(composed, contents=False)
-        if only_show:
+        if dry_run():
             print(run.yaml(), end="")
             return signals.DONE
-        if remote:
+        if submit.to_cluster():  # where files and machine are looked at
             submit.submit(run, command)
         if done := directory.finished(run):
             tell([done])
