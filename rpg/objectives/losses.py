@@ -89,20 +89,14 @@ DIVERGENCES = {
 assert tuple(DIVERGENCES) == NAMES
 
 
-def ratios(
-    log_prob: Tensor, old_log_prob: Tensor, ref_log_prob: Tensor | None, ignored: Tensor | None = None
-) -> Ratios:
-    """Compute the ratios. At tokens with `ignored` true, w, rho and u are 1; None ignores no token."""
-
-    def difference(a: Tensor, b: Tensor) -> Tensor:
-        return a - b if ignored is None else (a - b).masked_fill(ignored, 0.0)
-
-    log_w = difference(log_prob, old_log_prob)
-    w = log_w.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp()
+def ratios(log_prob: Tensor, old_log_prob: Tensor, ref_log_prob: Tensor | None) -> Ratios:
+    """Compute the ratios of finite log-probs."""
+    log_w = log_prob - old_log_prob
+    w = log_w.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp_()
     if ref_log_prob is None:
         return Ratios(log_prob, log_w, 0.0, w, 1.0, log_w)
-    log_rho = difference(ref_log_prob, old_log_prob)
-    rho = log_rho.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp()
+    log_rho = ref_log_prob - old_log_prob
+    rho = log_rho.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp_()
     return Ratios(log_prob, log_w, log_rho, w, rho, log_w - log_rho)
 
 
@@ -122,6 +116,17 @@ def add_later(r: Ratios) -> Ratios:
     return r._replace(later=later if isinstance(r.later, float) else later.add_(r.later))
 
 
+class Clipped(NamedTuple):
+    """The tokens on which a clip acts, bool: at 1 + eps_high, at 1 - eps_low, at c.
+
+    As in verl, a token whose signal is 0 never counts.
+    """
+
+    high: Tensor
+    low: Tensor
+    c: Tensor
+
+
 def clamp_ratio(r: Ratios, spec: LossSpec) -> Ratios:
     """Replace w by wb = clip(w, lo, hi). rho does not depend on pi_theta and is not clipped."""
     lo, hi = spec.bounds
@@ -129,22 +134,28 @@ def clamp_ratio(r: Ratios, spec: LossSpec) -> Ratios:
     return r._replace(w=r.w.clamp(lo, hi), log_w=log_w, log_u=log_w - r.log_rho)
 
 
-def hold_ratio(w: Tensor, upper: Tensor, spec: LossSpec) -> Tensor:
-    """Bound w as a dual clip does: min(w, hi) where `upper`, else clip(w, lo, c)."""
+def clamped_tokens(w: Tensor, spec: LossSpec) -> Clipped:
+    """The tokens whose w clamp_ratio changes, where the rule is "hard"; none for "none"."""
     lo, hi = spec.bounds
-    return w.clamp(max=hi).where(upper, w.clamp(lo, spec.clip_c))
+    none = torch.zeros_like(w, dtype=torch.bool)
+    return Clipped(w > hi, w < lo, none) if spec.rule == "hard" else Clipped(none, none, none)
 
 
-def dual_clip(w: Tensor, signal: Tensor, spec: LossSpec) -> Tensor:
+def dual_clip(w: Tensor, signal: Tensor, spec: LossSpec) -> tuple[Tensor, Clipped]:
     """Dual clip of -w s (Appendix G.1); the signal s is the advantage or the regularised advantage.
 
     s >= 0: max(-w s, -clip(w, lo, hi) s)                   = -min(w, hi) s
     s <  0: min(max(-w s, -clip(w, lo, hi) s), -c s)        = -clip(w, lo, c) s
     """
-    return -hold_ratio(w, signal >= 0, spec) * signal
+    lo, hi = spec.bounds
+    loss = -(w.clamp(max=hi) * signal.clamp(min=0) + w.clamp(lo, spec.clip_c) * signal.clamp(max=0))
+    positive, negative = signal > 0, signal < 0
+    return loss, Clipped(positive & (w > hi), negative & (w < lo), negative & (w > spec.clip_c))
 
 
-def rpg_style_clip(weight: Tensor, upper: Tensor, r: Ratios, advantages: Tensor, spec: LossSpec) -> Tensor:
+def rpg_style_clip(
+    weight: Tensor, upper: Tensor, r: Ratios, advantages: Tensor, spec: LossSpec
+) -> tuple[Tensor, Clipped]:
     """RPG-Style Clip of Algorithm 2: psi SG(w) inside the bounds, a constant outside.
 
     weight is w A + C, upper the branch psi >= 0 (or A >= 0), l = -log pi_theta, psi = A' l with A' = weight / w.
@@ -158,30 +169,34 @@ def rpg_style_clip(weight: Tensor, upper: Tensor, r: Ratios, advantages: Tensor,
 
     The constants are those of Algorithm 2, lines 21 to 34.
     """
-    lo, hi = spec.bounds
-    w = r.w.detach()
-    inside = (upper & (w < hi)) | (~upper & (w > lo) & (w < spec.clip_c))
-    held = weight + (hold_ratio(w, upper, spec) - w) * advantages  # A b + C; inside the bounds b = w
-    return -held * r.x.detach() - weight.where(inside, 0.0) * (r.x - r.x.detach())
+    (lo, hi), c = spec.bounds, spec.clip_c
+    w, x = r.w.detach(), r.x.detach()
+    at_high, at_low, at_c = upper & (w >= hi), ~upper & (w <= lo), ~upper & (w >= c)
+    inside = ~(at_high | at_low | at_c)
+    bounded = w.clamp(max=hi).where(upper, w.clamp(lo, c))
+    held = weight + (bounded - w) * advantages  # A b + C; inside the bounds b = w
+    nonzero = weight != 0
+    return -held * x - weight * inside * (r.x - x), Clipped(nonzero & at_high, nonzero & at_low, nonzero & at_c)
 
 
-def differentiable_loss(spec: LossSpec, r: Ratios, advantages: Tensor) -> tuple[Tensor, Tensor]:
-    """-w A + beta * KL loss (Tables 1 and 4), clipped by spec.rule. Also returns the signal s of the clip."""
-    divergence, beta = DIVERGENCES[spec.divergence], spec.kl_coef
+def differentiable_loss(spec: LossSpec, r: Ratios, advantages: Tensor) -> tuple[Tensor, Clipped]:
+    """-w A + beta * KL loss (Tables 1 and 4), clipped by spec.rule."""
+    divergence, beta, unclamped = DIVERGENCES[spec.divergence], spec.kl_coef, r.w
     if spec.rule == "hard":  # the clamped ratio everywhere
         r = clamp_ratio(r, spec)
     if spec.has_later:
         r = add_later(r)
     match spec.rule:
         case "none" | "hard":  # without a clip: exact
-            return -r.w * advantages + beta * divergence.loss(r), advantages
+            return -r.w * advantages + beta * divergence.loss(r), clamped_tokens(unclamped, spec)
         case "reward":  # as the release ran: clipped reward term, exact KL term
-            return dual_clip(r.w, advantages, spec) + beta * divergence.loss(r), advantages
+            reward_loss, clipped = dual_clip(r.w, advantages, spec)
+            return reward_loss + beta * divergence.loss(r), clipped
         case "regularized":  # Appendix G.2: one clip around reward and KL; for FKL and UFKL G.2 leaves the KL out
             stopped = r.detach()
             regularized = advantages + beta * divergence.weight(stopped) / stopped.w
             w = stopped.w * (1 + (r.x - stopped.x))  # has the gradient w grad log pi_theta also where log w is clamped
-            return dual_clip(w, regularized, spec), regularized
+            return dual_clip(w, regularized, spec)
         case rule:
             raise NotImplementedError(f"no differentiable loss has the clip {rule!r}")
 
@@ -199,18 +214,19 @@ def reinforce_weight(spec: LossSpec, r: Ratios, advantages: Tensor) -> Tensor:
     return reward_ratio * advantages + spec.kl_coef * DIVERGENCES[spec.divergence].weight(clamped)
 
 
-def reinforce_loss(spec: LossSpec, r: Ratios, advantages: Tensor) -> tuple[Tensor, Tensor]:
-    """-SG(w A + C) log pi_theta (Table 2), clipped by spec.rule. Also returns the weight w A + C."""
+def reinforce_loss(spec: LossSpec, r: Ratios, advantages: Tensor) -> tuple[Tensor, Clipped]:
+    """-SG(w A + C) log pi_theta (Table 2), clipped by spec.rule."""
+    w = r.w.detach()
     weight = reinforce_weight(spec, r.detach(), advantages)
     match spec.rule:
         case "none" | "hard":
-            return -weight * r.x, weight
+            return -weight * r.x, clamped_tokens(w, spec)
         case "dual":  # Eq. 4.1: A' = weight / w times the bounded ratio; no token loses its gradient
-            w = r.w.detach()
-            return -weight / w * hold_ratio(w, weight >= 0, spec) * r.x, weight
+            bounded, clipped = dual_clip(w, weight / w, spec)
+            return bounded * r.x, clipped
         case "psi":  # psi = weight l / w has the sign of the weight: w > 0 and l >= 0
-            return rpg_style_clip(weight, weight >= 0, r, advantages, spec), weight
+            return rpg_style_clip(weight, weight >= 0, r, advantages, spec)
         case "advantage":
-            return rpg_style_clip(weight, advantages >= 0, r, advantages, spec), weight
+            return rpg_style_clip(weight, advantages >= 0, r, advantages, spec)
         case rule:
             raise NotImplementedError(f"no REINFORCE loss has the clip {rule!r}")

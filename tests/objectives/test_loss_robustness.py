@@ -114,12 +114,14 @@ def test_masked_positions_contribute_exactly_nothing(spec, garbage):
 @pytest.mark.parametrize("spec", SPECS, ids=spec_id)
 def test_what_is_not_finite_is_nan_in_loss_and_gradient(spec, value):
     """Also where a clamped ratio would hide it; other responses keep theirs."""
-    for name in ("log_prob", "old_log_prob", "advantages", "ref_log_prob"):
-        inputs = random_inputs()
+    baseline = {"kl_baseline": torch.zeros(4, 50)} if spec.has_later else {}
+    for name in (*random_inputs(), *baseline):
+        inputs = random_inputs() | {key: tensor.clone() for key, tensor in baseline.items()}
         inputs[name][1, 7] = value
-        loss, gradient, _ = loss_and_gradient(spec, inputs)
+        loss, gradient, stats = loss_and_gradient(spec, inputs)
         assert loss[1, 7].isnan(), name
         assert gradient[1, 7].isnan(), name
+        assert (~stats.counted).nonzero().tolist() == [[1, 7]], name
         for tensor in (loss, gradient):
             assert tensor[[0, 2, 3]].isfinite().all(), name
 
