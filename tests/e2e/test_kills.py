@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.full]
 
 SEEDS = [int(seed) for seed in os.environ.get("RPG_KILL_SEEDS", "0").split(",")]
 MOST = int(os.environ.get("RPG_KILLS", "6"))  # kills of one run
-STEPS = 30  # as in the demo, whose gains are what the end is compared with
+STEPS = 30  # as in the demo, whose gain a killed run must reach too
 SETTINGS = [
     *DEMOS["toy"].settings,
     f"trainer.total_training_steps={STEPS}",
@@ -33,9 +33,6 @@ SETTINGS = [
     "trainer.save_freq=2",
     "trainer.max_actor_ckpt_to_keep=2",
 ]
-# gains in accuracy of three uninterrupted runs: mean, and the standard deviation of two validations' difference (both:
-# rpg/toy/demo.py)
-UNINTERRUPTED = (0.395, 0.020)
 # who is killed, by the beginning of its command line; None: a moment within a save, then the driver
 TARGETS = {
     "driver": None,
@@ -146,5 +143,4 @@ def test_kills(start, seed, capsys):
     with capsys.disabled():
         print(f"  seed {seed}: {kills} kills, {starts(directory)} starts, {skipped} checkpoints skipped, "
               f"accuracy {first:.3f} -> {end:.3f}", flush=True)  # fmt: skip
-    mean, deviation = UNINTERRUPTED
-    assert abs(end - first - mean) < 4 * deviation
+    assert end - first >= DEMOS["toy"].gain

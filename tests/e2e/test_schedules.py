@@ -148,4 +148,4 @@ def test_asynchronous_killed_and_started_again(start, tmp_path, kills):
     # tokens of two policies in one response, each with the log-prob of the one that wrote it, which no single one gives
     assert of_two > 0
     assert any(data[f"{STALENESS}/max"] > 0 for data in records.values())
-    assert max(data["actor/rpg_ratio_max"] for data in records.values()) > 1.5
+    assert max(data["actor/rpg_ratio_max"] for data in records.values()) > 1 + 10 * TOLERANCE

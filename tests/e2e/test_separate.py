@@ -113,7 +113,7 @@ def test_twenty_steps_killed_and_resumed(start, tmp_path):
     assert max(record[f"{OLDEST}/max"] for record in records[1:]) >= 1
     assert all(record[f"{STALENESS}/mean"] <= record[f"{OLDEST}/mean"] for record in records[1:])
     # the first mini-batch of the first step is of the policy that is trained, all that comes later is not
-    assert records[-1]["actor/rpg_kl"] > 1000 * ROLLOUT_KL
+    assert records[-1]["actor/rpg_kl"] > 100 * ROLLOUT_KL
     resumed = json.loads((first.directory / "environment.json").read_text())["starts"][-1]["after_step"]
     assert resumed in (last, last + 1)  # a checkpoint is saved before its step's metrics
     assert_replica_had(noted[1] / "1", actors(first, range(resumed, steps + 1)))

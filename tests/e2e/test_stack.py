@@ -135,7 +135,6 @@ def assert_on_the_loopback(listeners: list[tuple[str, str]], ranks: tuple[str, .
     """All sockets but those of torch's stores, which the first of each kind of ranks opens on all interfaces
     (docs/reliability.md)."""
     assert {"raylet", "gcs_server"} <= {Path(process).name for process, _ in listeners}
-    assert len(listeners) > 20
     strange = [(process, ip) for process, ip in listeners if not ip.removeprefix("::ffff:").startswith(("127.", "::1"))]
     assert [process for process, _ in strange if not process.startswith(ranks)] == []
     assert len(strange) <= len(ranks)
