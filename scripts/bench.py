@@ -1,13 +1,13 @@
 """Benchmarks: time and memory of the losses beside verl's, and seconds to score a step.
 
     python scripts/bench.py losses                   # 32 x 8192 tokens with a reference, one thread
-    python scripts/bench.py losses --device cuda
+    python scripts/bench.py losses --device cuda --rows 8 --tokens 4096 --vocabulary 150000
     python scripts/bench.py rewards                  # one core
 
 Losses: each round runs all candidates in turn, so that other load on the machine affects all of them, and each twice in
 a row, of which the second is timed. The result is the median over rounds of the ratio within a round. Every candidate
-computes its metrics, as in a training step. Memory is the peak that a call allocates beyond its inputs, gradient
-included.
+computes its metrics, as in a training step. With --vocabulary it begins with bfloat16 logits, as behind a model. Memory
+is the peak that a call allocates beyond its inputs, gradient included.
 
 Rewards: three mixes of 6,000 characters a response, scored by each judge. Groups of 16 share a problem, and half of a
 group gives the same answer.
@@ -30,7 +30,6 @@ import torch
 from rpg.objectives import LOSS_NAMES
 from rpg.rewards import JUDGES, compute_score, release
 
-ROWS, TOKENS = 32, 8192
 BASE = "vanilla + k3"  # verl's vanilla loss and its k3 loss, as in GRPO
 RESPONSES, GROUP = 8192, 16
 WORK = "We expand the square, collect the terms and compare both sides of the equation. " * 75  # 6,000 characters
@@ -49,47 +48,68 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--names", nargs="*", default=list(LOSS_NAMES), choices=LOSS_NAMES, metavar="LOSS")
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    parser.add_argument("--rows", type=int, default=32)
+    parser.add_argument("--tokens", type=int, default=8192)
+    parser.add_argument("--vocabulary", type=int, help="also compute log pi_theta, from logits of this many tokens")
     args = parser.parse_args()
     if args.what == "losses":
-        losses(args.names, args.rounds, torch.device(args.device))
+        torch.set_num_threads(1)
+        data = make_batch(args.rows, args.tokens, args.vocabulary, torch.device(args.device))
+        losses(args.names, args.rounds, data)
     else:
         rewards()
 
 
-def losses(names: list[str], rounds: int, device: torch.device) -> None:
+def losses(names: list[str], rounds: int, data: dict[str, torch.Tensor]) -> None:
     """Time forward, backward and metrics of every loss, plain and compiled, and of verl's losses."""
     from rpg.verl_plugin import register
 
-    torch.set_num_threads(1)
     torch._dynamo.config.recompile_limit = 4 * len(LOSS_NAMES)  # a run compiles one loss, this process all of them
     register()
-    data = make_batch(device)
+    rows, tokens = data["old_log_prob"].shape
+    device = data["old_log_prob"].device
     candidates = {name: functools.partial(step, name, data) for name in ("vanilla", BASE)}
     for name in names:
         candidates[name] = functools.partial(step, name, data)
         candidates[f"{name}, compiled"] = functools.partial(step, name, data, compiled=True)
     times = alternate(candidates, rounds, device)
-    print(f"{ROWS} x {TOKENS} float32 with a reference, forward + backward + metrics; torch {torch.__version__}\n")
+    inputs = f"bfloat16, {data['logits'].shape[-1]} logits each" if "logits" in data else "float32"
+    print(f"{rows} x {tokens} {inputs}, with a reference, forward + backward + metrics; torch {torch.__version__}\n")
     print(f"{'':<32} {'median ms':>9} {f'time/({BASE})':>19} {'B/token':>8}")
     for name, run in candidates.items():
         ratio = statistics.median(mine / base for mine, base in zip(times[name], times[BASE], strict=True))
-        memory = peak_extra_bytes(run, device) / (ROWS * TOKENS)
+        memory = peak_extra_bytes(run, device) / (rows * tokens)
         print(f"{name:<32} {statistics.median(times[name]) * 1e3:9.1f} {ratio:19.2f} {memory:8.1f}")
 
 
-def make_batch(device: torch.device) -> dict[str, torch.Tensor]:
-    """Return responses of half to full length whose ratios reach every clip bound."""
+def make_batch(rows: int, tokens: int, vocabulary: int | None, device: torch.device) -> dict[str, torch.Tensor]:
+    """Return responses of half to full length whose ratios reach every clip bound; with logits if `vocabulary`."""
     generator = torch.Generator().manual_seed(0)
-    old = -torch.rand(ROWS, TOKENS, generator=generator) * 3
-    lengths = torch.randint(TOKENS // 2, TOKENS + 1, (ROWS, 1), generator=generator)
-    batch = {
-        "old_log_prob": old,
-        "ref_log_prob": old + torch.randn(ROWS, TOKENS, generator=generator) * 0.1,
-        "log_prob": old + torch.randn(ROWS, TOKENS, generator=generator) * 0.2,
-        "advantages": torch.randn(ROWS, 1, generator=generator).expand(ROWS, TOKENS).contiguous(),
-        "response_mask": torch.arange(TOKENS) < lengths,
-    }
-    return {key: tensor.to(device) for key, tensor in batch.items()}
+
+    def normal(scale: float, columns: int = tokens) -> torch.Tensor:
+        return torch.randn(rows, columns, generator=generator).to(device) * scale
+
+    lengths = torch.randint(tokens // 2, tokens + 1, (rows, 1), generator=generator)
+    batch = {"response_mask": (torch.arange(tokens) < lengths).to(device)}
+    if vocabulary:
+        on_device = torch.Generator(device).manual_seed(0)
+        shape = (rows, tokens, vocabulary)
+        batch["logits"] = torch.randn(shape, generator=on_device, device=device, dtype=torch.bfloat16)
+        batch["labels"] = batch["logits"][..., :100].argmax(-1)  # so that log-probs are not all tiny
+        batch["log_prob"] = log_probs(batch["logits"], batch["labels"])
+    else:
+        batch["log_prob"] = -torch.rand(rows, tokens, generator=generator).to(device) * 3
+    batch["old_log_prob"] = batch["log_prob"] - normal(0.2)
+    batch["ref_log_prob"] = batch["old_log_prob"] + normal(0.1)
+    batch["advantages"] = normal(1.0, 1).expand(rows, tokens).contiguous()
+    return batch
+
+
+def log_probs(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Return log pi_theta as verl's actor computes it."""
+    from verl.utils.torch_functional import logprobs_from_logits
+
+    return logprobs_from_logits(logits, labels, inplace_backward=False).float()
 
 
 @functools.cache
@@ -112,7 +132,10 @@ def step(name: str, data: dict[str, torch.Tensor], compiled: bool = False) -> No
     from rpg.verl_plugin.policy_loss import MICRO_BATCH, MicroBatch
 
     mask = data["response_mask"]
-    log_prob = data["log_prob"].detach().requires_grad_()
+    if "logits" in data:
+        log_prob = log_probs(data["logits"].detach().requires_grad_(), data["labels"])
+    else:
+        log_prob = data["log_prob"].detach().requires_grad_()
     loss_mode, plus, _ = name.partition(" + ")
     MICRO_BATCH.set(MicroBatch(ref_log_prob=data["ref_log_prob"]))  # as our actor loss does; verl's losses do not look
     loss, _ = core_algos.get_policy_loss_fn(loss_mode)(
