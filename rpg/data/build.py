@@ -18,13 +18,12 @@ SPLITS = ("train", "test")
 
 @dataclass
 class Report:
-    """The rows of one build: read, kept, left out by reason with the place of the first, and written by file."""
+    """The rows of one build: read, kept, left out by reason with the place of the first."""
 
     read: int = 0
     kept: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
     first: dict[str, str] = field(default_factory=dict)
-    written: dict[Path, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     def leave_out(self, reason: str, place: str) -> None:
@@ -36,7 +35,6 @@ class Report:
         """Yield the report as text."""
         if self.read:
             yield f"{self.read} rows read, {self.kept} problems kept"
-        yield from (f"{path}: {rows} rows" for path, rows in self.written.items())
         for reason, count in self.left_out.most_common():
             yield f"  {count} left out: {reason} (first: {self.first[reason]})"
         yield from (f"note: {text}" for text in self.notes)
@@ -53,16 +51,8 @@ def digest(text: str) -> bytes:
     return hashlib.blake2b(" ".join(text.split()).encode("utf-8", "replace"), digest_size=16).digest()
 
 
-def most_frequent(answers: Counter[str]) -> str:
-    """Return the most frequent answer and its share, which a constant answer would score; "" without answers."""
-    if not answers:
-        return ""
-    ((answer, count),) = answers.most_common(1)
-    return f"most frequent answer {answer!r:.40}: {count / answers.total():.0%}"
-
-
 def distinct_problems(
-    results: Iterable[tuple[str, Problem | str]], name: str, report: Report, exclude: Collection[bytes] = ()
+    results: Iterable[tuple[str, Problem | str]], report: Report, exclude: Collection[bytes] = ()
 ) -> Iterator[Problem]:
     """Yield each problem once. Rows without a problem, repeated or excluded ones are counted in `report`.
 
@@ -70,12 +60,11 @@ def distinct_problems(
 
     Args:
         results: place of a row, and its problem or the reason to leave out the row.
-        name: of the set, for the progress bar.
         exclude: digests of problems to leave out.
     """
     answers: dict[bytes, bytes] = {}
     excluded = 0
-    for place, result in tqdm(results, name, unit=" rows", disable=None):  # None: show only on a terminal
+    for place, result in tqdm(results, unit=" rows", disable=None):  # None: show only on a terminal
         report.read += 1
         if isinstance(result, str):
             report.leave_out(result, place)
@@ -92,7 +81,7 @@ def distinct_problems(
             report.kept += 1
             yield result
     if exclude and not excluded:
-        report.notes.append(f"no problem of {name} is in a file of --exclude")
+        report.notes.append("no problem is in a file of --exclude")
 
 
 def write_splits(

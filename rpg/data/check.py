@@ -7,21 +7,17 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from rpg.data.build import digest, most_frequent
+from rpg.data.build import digest
 from rpg.data.prompts import PromptTokenizer, count_prompts
-from rpg.data.published import is_few_shot, problem_text, question
+from rpg.data.published import problem_of, question
 from rpg.data.readers import DataError, read_file
-from rpg.data.template import strip_prompt
 from rpg.data.truths import Trial, try_truths
 from rpg.diagnostics import ABSENT, Diagnostic, Diagnostics, Level, did_you_mean, fitted, shown
 from rpg.registry.datasets import OF_SPELLING, is_gym, of_source
 from rpg.rewards import is_known, release
-from rpg.rewards.extract import ANSWER_MARK, BOX
-from rpg.rewards.number import DECIMAL, plain_number
-from rpg.rewards.verified import judge_response
+from rpg.rewards.extract import ANSWER_MARK, BOX, few_shot_answer
+from rpg.rewards.number import plain_number
 
-GYM_REWARD = "pkg://rpg.rewards.gym"  # scores rows of is_gym
-FITTING = "raise data.max_prompt_length, or data.filter_overlong_prompts=true leaves such rows out"
 NO_ANSWERS = ("", "nan", "none", "null", "n/a", "unknown", "?", "-", "[invalid]")
 TRUTH = "reward_model.ground_truth"
 
@@ -39,8 +35,8 @@ class Occurrences:
 class FileCheck:
     """The state of the check of one file.
 
-    own_reward: as in check_file; unscored: rows by data_source without a rule; answers: rows by ground truth; lengths:
-    tokens of the prompts, with a tokenizer; trial: that of the ground truths.
+    own_reward: as in check_file; answers: rows by ground truth; lengths: tokens of the prompts, with a tokenizer;
+    trial: that of the ground truths.
     """
 
     path: Path
@@ -48,7 +44,6 @@ class FileCheck:
     diagnostics: Diagnostics = field(default_factory=Diagnostics)
     rows: int = 0
     sources: Counter[str] = field(default_factory=Counter)
-    unscored: Counter[str] = field(default_factory=Counter)
     splits: Counter[str] = field(default_factory=Counter)
     answers: Counter[str] = field(default_factory=Counter)
     problems: dict[bytes, Occurrences] = field(default_factory=dict)
@@ -72,15 +67,16 @@ class FileCheck:
         repeats = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
         sources = ", ".join(f"{shown(name):.40} ({count})" for name, count in self.sources.most_common(5))
         parts = [f"{self.path}: {self.rows} rows, {len(counts)} problems, each {repeats} times",
-                 f"data_source {sources}", f"split {self.role}", most_frequent(self.answers)]  # fmt: skip
+                 f"data_source {sources}", f"split {self.role}"]  # fmt: skip
+        for answer, count in self.answers.most_common(1):  # what a constant answer would score
+            parts.append(f"most frequent answer {answer!r:.40}: {count / self.rows:.0%}")
         if self.trial and self.trial.tried:
             right = self.trial.tried - len(self.trial.wrong)
             parts.append(f"judge={self.trial.judge} accepts {right} of {self.trial.tried}")
         if self.lengths:
-            parts.append(
-                f"prompts of {min(self.lengths)} to {max(self.lengths)} tokens, median {median(self.lengths):.0f}"
-            )
-        return "; ".join(filter(None, parts))
+            shortest, longest = min(self.lengths), max(self.lengths)
+            parts.append(f"prompts of {shortest} to {longest} tokens, median {median(self.lengths):.0f}")
+        return "; ".join(parts)
 
 
 def check_files(paths: list[Path], model: str | None, limit: int, judge: str | None) -> int:
@@ -115,22 +111,22 @@ def check_file(path: Path, own_reward: bool = False) -> FileCheck:
     own_reward: a custom reward function scores the rows.
     """
     check = FileCheck(path, own_reward)
-    if path.suffix != ".parquet" and not path.is_dir():
-        remedy = f"build one: rpg data build --from {path} --question COLUMN --answer COLUMN"
-        check.add("file", f"name ends in {path.suffix!r}", remedy)
-        return check
     try:
+        if path.suffix != ".parquet" and path.is_file():
+            raise DataError(f"name ends in {path.suffix!r}; build one: rpg data build --from {path} --question COLUMN "
+                            "--answer COLUMN")  # fmt: skip
         for _, row in read_file(path):
             check_row(check, row)
             check.rows += 1
+        if not check.rows:
+            raise DataError("no rows; build or download it again")
     except DataError as error:
         what, _, remedy = str(error).removeprefix(f"{path}: ").partition("; ")
         check.add("file", what, remedy)
         return check
-    if not check.rows:
-        check.add("file", "no rows", "build or download it again")
-    for source, count in check.unscored.items():
-        check.add("data_source", f"{shown(source)}, {count} rows: no rule of rpg scores it", score_remedy(source))
+    for source, count in check.sources.items():
+        if not own_reward and not is_known(source):
+            check.add("data_source", f"{shown(source)}, {count} rows: no rule of rpg scores it", score_remedy(source))
     check_repeats(check)
     return check
 
@@ -140,23 +136,20 @@ def check_row(check: FileCheck, row: dict[str, Any]) -> None:
     source = row.get("data_source")
     extra, reward_model = (v if isinstance(v := row.get(n), dict) else {} for n in ("extra_info", "reward_model"))
     truth = reward_model.get("ground_truth")
-    has_rule = isinstance(source, str) and not check.own_reward and is_known(source)
-    if not isinstance(source, str):
+    if isinstance(source, str):
+        check.sources[source] += 1
+    else:
         check.add("data_source", f"is {source!r:.60}", "name the problem set", check.rows)
-    elif not check.own_reward and not has_rule:  # reported once; rules on answers have no meaning
-        check.unscored[source] += 1
-    check.sources[str(source)] += 1
     check.splits[str(extra.get("split") or "unknown")] += 1
     if truth is not None:
         check.answers[str(truth)[:200]] += 1
-    prompt_fault = fault_of_prompt(row, has_rule)
+    has_rule = isinstance(source, str) and not check.own_reward and of_source(source) is not None  # not reasoning-gym
+    prompt_fault = fault_of_prompt(row, extra, has_rule)
     for key, fault in ("prompt", prompt_fault), (TRUTH, fault_of_truth(truth, str(source)) if has_rule else None):
         if fault:
             check.add(key, *fault[:2], check.rows, *fault[2:])
-    text, whole = extra.get("raw_problem"), question(row) or ""
-    if not isinstance(text, str) or not text.strip() or text.strip() not in whole:
-        text = problem_text(row)  # in the release's template; another one is only known beside the raw problem
-    if not text or (prompt_fault and prompt_fault[2] == "error"):
+    text = problem_of(row)
+    if not text or prompt_fault:
         return
     answer = digest(str(truth))
     problem = check.problems.setdefault(digest(text), Occurrences(check.rows, answer))
@@ -166,30 +159,28 @@ def check_row(check: FileCheck, row: dict[str, Any]) -> None:
         check.add(TRUTH, what, "keep only the correct one", check.rows, "warning" if check.own_reward else "error")
 
 
-Fault = tuple[str, str, Level]
-
-
-def fault_of_prompt(row: dict[str, Any], has_rule: bool) -> Fault | None:
-    """Return what is wrong with a row's prompt, the remedy and the level; has_rule: a judge reads the responses."""
+def fault_of_prompt(row: dict[str, Any], extra: dict[str, Any], has_rule: bool) -> tuple[str, str] | None:
+    """Return what is wrong with a row's prompt, and the remedy; has_rule: a judge reads the responses."""
     content, prompt = question(row), row.get("prompt") or [{}]
     if content is None or prompt[-1].get("role") != "user":
-        return f"{prompt!r:.60} is not a message from the user", 'give [{"role": "user", "content": ...}]', "error"
-    if not strip_prompt(content).strip():
-        return "no problem in it", "leave the row out", "error"
-    if has_rule and not is_few_shot(row) and not ANSWER_MARK.search(content) and not BOX.search(content):
+        return f"{prompt!r:.60} is not a message from the user", 'give [{"role": "user", "content": ...}]'
+    if not problem_of(row):
+        return "no problem in it", "leave the row out"
+    if has_rule and few_shot_answer("", extra) is None and not ANSWER_MARK.search(content) and not BOX.search(content):
         remedy = 'ask for a last line "Answer: ..." (rpg.data.template.format_prompt); other answers score -1'
-        return "does not ask for the form of the answer", remedy, "error"
+        return "does not ask for the form of the answer", remedy
     return None
 
 
-def fault_of_truth(truth: Any, data_source: str) -> Fault | None:
+def fault_of_truth(truth: Any, data_source: str) -> tuple[str, str, Level] | None:
     """Return what is wrong with a ground truth that a rule scores, the remedy and the level."""
     if not isinstance(truth, str | int | float) or isinstance(truth, bool) or str(truth).strip().lower() in NO_ANSWERS:
         return f"{truth!r:.60} is no answer", "every row needs the right answer as text; leave the row out", "error"
-    text, row = str(truth).strip(), of_source(data_source)
+    row = of_source(data_source)
     if row and row.has_integers:
-        number = _integer(text)
-        if number is None:
+        text = str(truth).strip("$ ").replace("{,}", ",")
+        number = plain_number(text if "," in text else release.normalize(text))
+        if number is None or number.denominator != 1:
             return f"{truth!r:.60} is no integer", f"all answers of {data_source} are integers", "error"
         if row.largest is not None and not 0 <= number <= row.largest:
             return f"{truth!r:.60} is not in 0..{row.largest}", f"answers of {row.name} are; correct the row", "error"
@@ -199,19 +190,10 @@ def fault_of_truth(truth: Any, data_source: str) -> Fault | None:
     return None
 
 
-def _integer(truth: str) -> int | None:
-    """Return the integer that a truth states, also beside a unit that judge=verified lets a response omit."""
-    truth = truth.replace("{,}", ",")  # LaTeX of 1,234
-    number, first = plain_number(truth.strip("$ ")), DECIMAL.search(truth)
-    if number is None and first and "=" not in truth and judge_response(f"Answer: {first[0]}", truth)[0]:
-        number = plain_number(first[0])
-    return int(number) if number is not None and number.denominator == 1 else None
-
-
 def score_remedy(data_source: str) -> str:
     """Return what to do about a data_source without a rule."""
     if is_gym(data_source):
-        return f"the library scores it: give --reward {GYM_REWARD}"
+        return "the library scores it; install the extra: pip install 'rpg-verl[gym]'"
     hint = f"{near} " if (near := did_you_mean(data_source.strip(), OF_SPELLING, 0.75)) else ""
     return (
         f"{hint}give --reward FILE, as to rpg train, if your own function scores it, or build the file with "
@@ -222,12 +204,13 @@ def score_remedy(data_source: str) -> str:
 def check_lengths(check: FileCheck, tokenizer: PromptTokenizer, limit: int) -> None:
     """Record prompts that the chat template refuses, or of which verl would keep only the last `limit` tokens."""
     count = count_prompts((row.get("prompt") for _, row in read_file(check.path)), tokenizer, limit)
-    check.lengths = [length for length in count.lengths if length is not None]
+    check.lengths = [length for length in count.lengths if length]
     if count.unusable:
         check.add("prompt", f"{count.unusable} rows, first {count.first_unusable}", "change them, or the chat template")
     if count.too_long:
         what = f"{len(count.too_long)} of {check.rows} are over {limit} tokens, up to {count.longest}"
-        remedy = f"verl would cut their beginning; {FITTING}"
+        remedy = ("verl would cut their beginning; raise data.max_prompt_length, or "
+                  "data.filter_overlong_prompts=true leaves such rows out")  # fmt: skip
         check.add("prompt", f"{what} (first: row {count.too_long[0]})", remedy)
 
 

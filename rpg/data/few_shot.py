@@ -8,7 +8,7 @@ from dataclasses import replace
 from rpg.data.parquet import Problem
 from rpg.data.readers import DataError
 from rpg.data.template import QUESTION
-from rpg.rewards.extract import ANSWER_END, up_to
+from rpg.rewards.extract import ANSWER_END, few_shot_answer
 
 ANSWER = "{answer}"
 TEMPLATE = f"{QUESTION}\nAnswer: {ANSWER}\n\n"
@@ -37,7 +37,7 @@ def with_examples(problems: Sequence[Problem], count: int, template: str | None,
     for problem in problems:
         if problem.ground_truth is None:
             raise DataError(f"--few-shot {count}: {problem.data_source} has no answers to show; leave it out")
-        if up_to(end, problem.ground_truth + end) != problem.ground_truth.strip():
+        if few_shot_answer(problem.ground_truth + end, {ANSWER_END: end}) != problem.ground_truth.strip():
             what = f"the answer {problem.ground_truth!r:.60} contains {end!r}, which ends an answer"
             raise DataError(f"--template: {what}; write another text after {ANSWER}")
         pool = pools[problem.data_source]

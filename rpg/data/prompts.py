@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from inspect import signature
 from itertools import islice
 from pathlib import Path
@@ -68,11 +68,9 @@ class PromptTokenizer:
 
     def render(self, prompt: Any) -> str:
         """Return the text of a prompt. Raises DataError, which says why: no messages, or the template refuses them."""
-        if not isinstance(prompt, list) or not prompt:
-            raise DataError("the prompt is null" if prompt is None else "the prompt has no messages")
-        for message in prompt:
-            if not isinstance(message, dict) or not isinstance(message.get("content"), str):
-                raise DataError("the prompt has a message without text")
+        messages = prompt if isinstance(prompt, list) else []
+        if not messages or any(not isinstance((message or {}).get("content"), str) for message in messages):
+            raise DataError("the prompt is no list of messages with text")
         try:
             return self._tokenizer.apply_chat_template(
                 prompt, add_generation_prompt=True, tokenize=False, **self._arguments
@@ -100,44 +98,34 @@ class PromptTokenizer:
 
     def lengths(self, texts: list[str]) -> list[int]:
         """Return the number of tokens of rendered prompts."""
-        return [len(ids) for ids in self._tokenizer(texts, add_special_tokens=False)["input_ids"]] if texts else []
+        return [len(ids) for ids in self._tokenizer(texts, add_special_tokens=False)["input_ids"]]
 
 
-@dataclass
+@dataclass(frozen=True)
 class PromptCount:
-    """The prompts of one file by row: tokens, None without a text; `first_unusable`: the row, and why."""
+    """The prompts of one file: their tokens by row, 0 for those that the template refuses, and the rows above a limit.
 
-    limit: int
-    lengths: list[int | None] = field(default_factory=list)
-    first_unusable: str = ""
+    unusable: how many are refused; first_unusable: the first row, and why.
+    """
 
-    @property
-    def unusable(self) -> int:
-        """Prompts without a text."""
-        return self.lengths.count(None)
-
-    @property
-    def longest(self) -> int:
-        """Tokens of the longest prompt."""
-        return max((length for length in self.lengths if length is not None), default=0)
-
-    @property
-    def too_long(self) -> list[int]:
-        """The rows of the prompts above the limit."""
-        return [row for row, length in enumerate(self.lengths) if length is not None and length > self.limit]
+    lengths: list[int]
+    longest: int
+    too_long: list[int]
+    unusable: int
+    first_unusable: str
 
 
 def count_prompts(prompts: Iterable[Any], tokenizer: PromptTokenizer, limit: int) -> PromptCount:
     """Count the tokens of prompts: 14,000 of 500 characters take up to 6 s on one core."""
-    count, numbered = PromptCount(limit), iter(enumerate(prompts))
+    lengths, refused, numbered = list[int](), list[str](), iter(enumerate(prompts))
     while batch := list(islice(numbered, BATCH)):
-        texts: list[str | None] = []
+        texts = []
         for row, prompt in batch:
             try:
                 texts.append(tokenizer.render(prompt))
             except DataError as error:
-                count.first_unusable = count.first_unusable or f"row {row}: {error}"
-                texts.append(None)
-        lengths = iter(tokenizer.lengths([text for text in texts if text is not None]))
-        count.lengths += [None if text is None else next(lengths) for text in texts]
-    return count
+                refused.append(f"row {row}: {error}")
+                texts.append("")
+        lengths += tokenizer.lengths(texts)
+    too_long = [row for row, length in enumerate(lengths) if length > limit]
+    return PromptCount(lengths, max(lengths, default=0), too_long, len(refused), next(iter(refused), ""))

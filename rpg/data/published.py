@@ -1,6 +1,5 @@
-"""Conversion of rows, in verl's schema or in plain columns, to questions and answers."""
+"""Questions and answers of rows, in verl's schema or in plain columns."""
 
-import math
 import re
 from decimal import Decimal
 from numbers import Integral, Real
@@ -11,7 +10,7 @@ from rpg.data.build import digest
 from rpg.data.readers import DataError, read_file
 from rpg.data.template import strip_prompt
 from rpg.registry.datasets import DATASETS
-from rpg.rewards.extract import ANSWER_END, MAX_ANSWER_CHARS
+from rpg.rewards.extract import IN_DOLLARS, MAX_ANSWER_CHARS
 from rpg.rewards.number import plain_number
 
 DEGREES = re.compile(r"\s*(?:\^\s*\{?\s*\\circ\s*\}?|°)$")  # the answer to II-5 of AIME 2025 has them
@@ -37,16 +36,25 @@ def problem_in(row: dict[str, Any], place: str, columns: tuple[str, ...] = PROBL
 
     Raises DataError if none of the columns is present.
     """
+    if isinstance(prompt := row.get("prompt"), str):
+        return strip_prompt(prompt)
     if "prompt" in row:
-        extra, prompt = row.get("extra_info"), row["prompt"]
-        for key in ("raw_problem", "question"):  # ours, verl's for gsm8k
-            if isinstance(extra, dict) and isinstance(raw := extra.get(key), str) and raw:
-                return raw
-        return strip_prompt(prompt) if isinstance(prompt, str) else problem_text(row)
-    text, context = row[column_of(row, columns, "problem", place)], row.get(CONTEXT_COLUMN)
-    if not isinstance(text, str):
-        return None
-    return f"{context.strip()}\n\n{text}" if isinstance(context, str) and context.strip() else text
+        return problem_of(row)
+    text, context = value_in(row, columns, place), row.get(CONTEXT_COLUMN)
+    return f"{context.strip()}\n\n{text}" if text and isinstance(context, str) and context.strip() else text
+
+
+def problem_of(row: dict[str, Any]) -> str | None:
+    """Return the problem in the prompt of a row in verl's schema, or None without a readable prompt.
+
+    In a prompt with another template, or with solved examples, it is known from extra_info.
+    """
+    content, extra = question(row) or "", row.get("extra_info")
+    for name in ("raw_problem", "question"):  # ours, verl's for gsm8k
+        raw = extra.get(name) if isinstance(extra, dict) else None
+        if isinstance(raw, str) and raw.strip() and raw.strip() in content:
+            return raw.strip()
+    return strip_prompt(content).strip() or None
 
 
 def question(row: dict[str, Any]) -> str | None:
@@ -57,49 +65,28 @@ def question(row: dict[str, Any]) -> str | None:
     return content if isinstance(content, str) else None
 
 
-def is_few_shot(row: dict[str, Any]) -> bool:
-    """Return whether solved examples are in front of a row's problem (few_shot.py)."""
-    extra = row.get("extra_info")
-    return isinstance(extra, dict) and bool(extra.get(ANSWER_END))
-
-
-def problem_text(row: dict[str, Any]) -> str | None:
-    """Return the problem in a row's prompt, without few-shot examples, or None without a readable prompt."""
-    content = question(row)
-    if content and is_few_shot(row):
-        return row["extra_info"].get("raw_problem")
-    return None if content is None else strip_prompt(content).strip()
+def value_in(row: dict[str, Any], columns: tuple[str, ...], place: str) -> Any:
+    """Return the value of the first of these columns that a row has. Raises DataError for none."""
+    for name in columns:
+        if name in row:
+            return row[name]
+    has = ", ".join(map(repr, row)) or "none"
+    raise DataError(f"{place}: no column {' or '.join(map(repr, columns))}; it has {has}")
 
 
 def answer_text(answer: Any, place: str) -> str:
-    """Return an answer as text: no ".0" for integers, joined lists, no $...$. Raises DataError for another value."""
-    if answer is None or (isinstance(answer, float) and math.isnan(answer)):
+    """Return an answer as text: no ".0" for integers, "0" for -0.0, no $...$. Raises DataError for another value."""
+    if answer is None or answer != answer:  # NaN
         return ""
-    if isinstance(answer, (list, tuple)):  # OlympiadBench: one element per part of the answer
-        return ", ".join(filter(None, (answer_text(part, place) for part in answer)))
     if isinstance(answer, bool) or not isinstance(answer, (str, Real, Decimal)):
         raise DataError(f"{place}, answer: {answer!r:.80} is a {type(answer).__name__}; write it as text or a number")
-    if not isinstance(answer, (str, Integral)):
-        text = f"{answer if isinstance(answer, Decimal) else Decimal(repr(float(answer))):f}"
-        text = text.rstrip("0").rstrip(".") if "." in text else text
-        return "0" if text == "-0" else text
-    text = str(answer).strip()
-    is_in_dollars = len(text) > 2 and text[0] == text[-1] == "$" and text.count("$") == 2
-    return text[1:-1].strip() if is_in_dollars else text
+    if isinstance(answer, str):
+        dollars = IN_DOLLARS.fullmatch(answer.strip())
+        return (dollars[1] if dollars else answer).strip()
+    return str(answer) if isinstance(answer, Integral) else f"{Decimal(str(answer)).normalize() + 0:f}"
 
 
 def as_integer_text(text: str) -> str:
     """Return "27" for "27", "27.0", "027" and "27^\\circ", "1000" for "1,000", and "" for anything but an integer."""
     value = plain_number(DEGREES.sub("", text))
     return str(int(value)) if value is not None and value.denominator == 1 and abs(value) < LARGEST else ""
-
-
-def column_of(row: dict[str, Any], names: tuple[str, ...], what: str, place: str) -> str:
-    """Return the first of the columns that a row has; raises DataError for none."""
-    for name in names:
-        if name in row:
-            return name
-    raise DataError(
-        f"{place}: no {what} column; it has {', '.join(map(str, row)) or 'none'}, one of {', '.join(names)} or verl's "
-        "schema is needed. Rename the column, or give the file of another set"
-    )

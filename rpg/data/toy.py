@@ -8,6 +8,7 @@ import random
 from collections.abc import Iterator
 
 from rpg.data.parquet import Problem
+from rpg.data.readers import DataError
 from rpg.registry.datasets import BY_NAME
 
 DATA_SOURCE = BY_NAME["toy"].data_source
@@ -32,9 +33,9 @@ def split_of(first: int, second: int) -> str:
 
 
 def toy_problems(split: str, seed: int, count: int) -> Iterator[Problem]:
-    """Yield `count` distinct sums of operands 0..99, drawn from one split. Raises ValueError if it has fewer."""
+    """Yield `count` distinct sums of operands 0..99, drawn from one split. Raises DataError if it has fewer."""
     pairs = [(a, b) for a in range(OPERANDS) for b in range(OPERANDS) if split_of(a, b) == split]
     if count > len(pairs):
-        raise ValueError(f"toy: the {split} split has {len(pairs)} problems; lower --{split}-size {count}")
+        raise DataError(f"toy: the {split} split has {len(pairs)} problems; lower --{split}-size {count}")
     for first, second in random.Random(f"{seed}/{split}").sample(pairs, count):
         yield Problem(DATA_SOURCE, problem_text(first, second), str(first + second), split)

@@ -59,10 +59,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Score every run and print a table of both; return 1 if input was left out, 2 if all was."""
-    if args.reward and not any(path.is_dir() or path.name == METRICS for path in args.runs):
+    if all(path.suffix == ".parquet" for path in args.runs):
         if args.out:
             raise ResultsError(f"--out {args.out}: for a run; leave it out")
-        return try_reward(args.reward, args.runs, args.responses, args.rows, args.function, args.keywords)
+        keywords = [*args.keywords, *([f"judge={args.judge}"] if args.judge else [])]
+        return try_reward(args.reward or OURS, args.runs, args.responses, args.rows, args.function, keywords)
     before, notes = load_runs(args.runs, is_validation)
     if args.out and len(before) > 1:
         raise ResultsError(f"--out {args.out}: for one run; {len(before)} were given. Leave it out")

@@ -5,18 +5,22 @@ child processes that start with the first answer that needs them.
 """
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 from numbers import Integral, Real
 from typing import Any, TypedDict
 
-from rpg.registry.datasets import OF_SPELLING, of_source
+from rpg.registry.datasets import GYM, OF_SPELLING, is_gym, of_source
 from rpg.rewards import release
-from rpg.rewards.extract import ANSWER_END, up_to
+from rpg.rewards.extract import few_shot_answer
+from rpg.rewards.sandbox import Sandbox
 from rpg.rewards.verified import judge_response
 
 KNOWN_DATA_SOURCES = frozenset(OF_SPELLING)
 OURS = "pkg://rpg.rewards"  # this module as reward.custom_reward_function.path
 JUDGES = ("release", "verified", "math_verify")  # docs/judges.md
 OPTIONS = ("judge",)  # keywords of compute_score
+gym_sandbox = Sandbox("rpg.rewards.gym")
+GYM_SECONDS = 10.0  # for one answer, also on a busy machine
 
 
 class Score(TypedDict):
@@ -41,13 +45,15 @@ def compute_score(
     release's rule (release.py), "verified", ours (verified/), or "math_verify", the release's rule for MATH
     (Math-Verify on the whole response) for every set.
 
-    The toy task is scored like the integer sets. Of `extra_info`, `answer_end` is read: the answer to a few-shot prompt
-    begins the response and ends there.
+    The toy task is scored like the integer sets. `reasoning_gym/TASK` is scored by that library, from 0 to 1, whatever
+    the judge. The answer to a few-shot prompt begins the response (extract.few_shot_answer).
 
     Raises ValueError for an unknown data_source or judge, TypeError for a ground truth that is neither text nor a
     number.
     """
     check_options(judge)
+    if is_gym(data_source):
+        return gym_score(data_source, solution_str, extra_info or {})
     if (row := of_source(data_source)) is None:
         raise ValueError(
             f"data_source {data_source!r} has no score function; rename it in the parquet file (MATH/NAME: the set "
@@ -70,16 +76,20 @@ def compute_score(
     return {"score": 1.0 if correct else -1.0, "acc": float(correct), "pred": utf8(pred)}
 
 
-def few_shot_answer(response: str, extra_info: Mapping[str, Any] | None) -> str | None:
-    """Return the answer that begins the response to a few-shot prompt; None for another prompt."""
-    end = (extra_info or {}).get(ANSWER_END)
-    return up_to(end, response) if end else None
+def gym_score(data_source: str, response: str, extra_info: Mapping[str, Any]) -> Score:
+    """Score a response by reasoning-gym: {"score": the library's, 0 to 1, "acc": 1.0 if it is 1, "pred": the answer}.
 
-
-def few_shot_response(answer: str, extra_info: Mapping[str, Any] | None) -> str | None:
-    """Return the response to a few-shot prompt that has this answer; None for another prompt."""
-    end = (extra_info or {}).get(ANSWER_END)
-    return f" {answer}{end}" if end else None
+    0 if the library takes too long. Raises ValueError for a row without the library's entry.
+    """
+    if not (row := extra_info.get(GYM)):
+        raise ValueError(f"a row of {data_source!r} has no extra_info.{GYM}; build it with `rpg data build {GYM}:TASK`")
+    answer = few_shot_answer(response, extra_info)
+    tagged = response if answer is None else f"<answer>{answer}</answer>"
+    try:
+        score, pred = gym_sandbox.call(tagged, row, limit=GYM_SECONDS)
+    except (TimeoutError, ConnectionError):  # a task that runs the answer as Python
+        score, pred = 0.0, ""
+    return {"score": score, "acc": float(score >= 1), "pred": utf8(pred)}
 
 
 def check_options(judge: str = "release") -> None:
@@ -89,7 +99,12 @@ def check_options(judge: str = "release") -> None:
 
 
 def is_known(data_source: str | None) -> bool:
-    """Return whether `compute_score` scores rows with this data_source; None is that of a row without one."""
+    """Return whether `compute_score` scores rows with this data_source; None is that of a row without one.
+
+    Rows of reasoning-gym only where the library is installed.
+    """
+    if is_gym(data_source or ""):
+        return find_spec(GYM) is not None
     return of_source(data_source) is not None
 
 

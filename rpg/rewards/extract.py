@@ -1,6 +1,8 @@
 """Extract a response's answer: after the last "Answer:", else in the last box (\\boxed, \\fbox or \\framebox)."""
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 ANSWER_END = "answer_end"  # of a few-shot row's extra_info: the text that ends an answer
 TAIL_CHARS = 300  # only the end of a response is read, as in DAPO's score and verl's
@@ -76,9 +78,16 @@ def stated_answer(text: str) -> str:
     return " ".join(text.split()).strip("* ")
 
 
-def up_to(end: str, response: str) -> str:
-    """Return the answer with which a response to few-shot examples begins: the text before `end`."""
-    return response.lstrip().partition(end)[0].strip()
+def few_shot_answer(response: str, extra_info: Mapping[str, Any] | None) -> str | None:
+    """Return the answer that begins the response to a few-shot prompt; None for another prompt."""
+    end = (extra_info or {}).get(ANSWER_END)
+    return response.lstrip().partition(end)[0].strip() if end else None
+
+
+def few_shot_response(answer: str, extra_info: Mapping[str, Any] | None) -> str | None:
+    """Return the response to a few-shot prompt that has this answer; None for another prompt."""
+    end = (extra_info or {}).get(ANSWER_END)
+    return f" {answer}{end}" if end else None
 
 
 def last_boxed(text: str) -> str | None:

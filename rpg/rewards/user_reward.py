@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from rpg.rewards import Score, few_shot_response
+from rpg.rewards import Score
+from rpg.rewards.extract import few_shot_response
 from rpg.rewards.sandbox import START_SECONDS, Sandbox
 from rpg.rewards.user_function import RewardError
 

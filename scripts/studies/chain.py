@@ -37,8 +37,7 @@ def draw(count: int) -> list[Problem]:
     from rpg.data import gym  # imports the library
 
     test = min(TEST, count)
-    problems = gym.problems_of(TASK, OPTIONS, {"test": test, "train": count - test}, 0, Report())
-    return [dataclasses.replace(problem, data_source=TASK) for problem in problems]  # the name in docs/results
+    return gym.problems_of(TASK, OPTIONS, {"test": test, "train": count - test}, 0, Report())
 
 
 def terms_of(question: str) -> list[int]:

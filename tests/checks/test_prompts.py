@@ -120,10 +120,10 @@ def test_the_tokenizer_is_the_runs(toy):
 @pytest.mark.parametrize(
     ("prompt", "template", "said"),
     [
-        (None, None, "the prompt is null"),
-        ([], None, "the prompt has no messages"),
-        ([None], None, "a message without text"),
-        ([{"role": "user", "content": None}], None, "a message without text"),
+        (None, None, "no list of messages with text"),
+        ([], None, "no list of messages with text"),
+        ([None], None, "no list of messages with text"),
+        ([{"role": "user", "content": None}], None, "no list of messages with text"),
         ([{"role": "system", "content": "s"}, {"role": "user", "content": "u"}], NO_SYSTEM, "(no system role)"),
         (words(20)[0], "{{ messages[0].content + 1 }}", "the chat template refuses the prompt (can only concat"),
         (words(20)[0], "{{ messages[7].content.x.y }}", "the chat template refuses the prompt ("),

@@ -21,10 +21,6 @@ from rpg.rewards import JUDGES, compute_score, is_known
 from tests.builders.published_files import AIME24, AIME24_MAXWELL, FLAT, dapo_problem, dapo_row, write_dapo, write_rows
 
 
-def test_the_paper_averages_over_32_responses() -> None:
-    assert {BY_NAME[name].repeat for name in ("aime24", "aime25", "amc23")} == {32}
-
-
 def build(name: str, source: Path, out: Path, *options: str) -> list[dict]:
     """Return the rows of a build, in which `rpg data check` finds nothing."""
     assert main(["data", "build", name, "--from", str(source), "--out", str(out), *options]) == 0
@@ -127,9 +123,9 @@ def test_excluded_files_may_be_as_published(suffix: str, tmp_path: Path, capsys:
     assert [row["extra_info"]["raw_problem"] for row in train] == ["Is that all?"]
     said = capsys.readouterr().out
     assert f"{excluded}: {len(texts) + (suffix == 'verl')} problems" in said
-    assert "no problem of" not in said
+    assert "no problem is" not in said
     build("dapo-math-17k-eng", write_rows(tmp_path / "e.parquet", rows[-1:]), tmp_path, "--exclude", str(excluded))
-    assert "note: no problem of dapo-math-17k-eng is in a file of --exclude" in capsys.readouterr().out
+    assert "note: no problem is in a file of --exclude" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("option", ["--from", "--exclude"])
@@ -137,9 +133,7 @@ def test_excluded_files_may_be_as_published(suffix: str, tmp_path: Path, capsys:
     ("name", "content", "expected"),
     [
         ("x.xlsx", "a,b\n", "'.xlsx'"),
-        ("x.csv", "problem,answer\np, with a comma,1\n", "x.csv, row 0"),
         ("x.parquet", "not parquet", "x.parquet"),
-        ("x.jsonl", '{"problem": "p", "answer": "1"}\n{broken\n', "x.jsonl"),
         ("x.jsonl", '{"text": "p", "answer": "1"}\n', "x.jsonl, row 0"),
         ("x.jsonl", '{"problem": "", "answer": "1"}\n', "x.jsonl"),
     ],

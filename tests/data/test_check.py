@@ -65,8 +65,7 @@ CORRUPTIONS = [
     (TRUTH_AT, True, TRUTH, "leave the row out"),
     (TRUTH_AT, "1/2", TRUTH, "are integers"),
     (TRUTH_AT, "1, 2", TRUTH, "are integers"),
-    (TRUTH_AT, "x=25", TRUTH, "are integers"),
-    (TRUTH_AT, "7 kg", TRUTH, "write the bare integer", "warning"),
+    (TRUTH_AT, "7 kg", TRUTH, "are integers"),
     (TRUTH_AT, "025", TRUTH, "write the bare integer", "warning"),
 ]
 
@@ -91,7 +90,7 @@ def test_corrupt_value(case: tuple) -> None:
 
 def test_sound_values() -> None:
     row = good_rows()[3]
-    for truth in ("$1,000$", "1{,}234", "-4", "7 cm"):
+    for truth in ("$1,000$", "1{,}234", "-4", "7 cm", "x=25"):
         put(row, TRUTH_AT, truth)
         assert not faults(row)
     put(row, ("data_source",), "aime24")
@@ -290,13 +289,13 @@ def test_truths_that_the_judge_does_not_accept(truths: list[str], judge: str, le
     )
     assert code == (level == "error")
     assert (f"judge=verified accepts {said[:1]} of these" in out) == (judge == "release")
-    assert ("no judge accepts" in out) == ("<think>" in truths[0])
+    assert ("write the bare answers" in out) == ("<think>" in truths[0])
 
 
 def test_the_sample_of_truths_is_bounded_and_has_the_form_of_the_prompt(tmp_path: Path) -> None:
     path = write_rows(tmp_path / "x.parquet", good_rows(repeat=200), SCHEMA)
     first, second = try_truths(path), try_truths(path)
-    assert (first.tried, first.wrong, first == second) == (500, (), True)
+    assert (first.tried, first.wrong, first == second) == (400, (), True)  # one in three
     rows = good_rows()
     for row in rows:
         put(row, CONTENT, "What is 2 + 2? Put it within \\boxed{}.")

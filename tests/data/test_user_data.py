@@ -94,10 +94,10 @@ def test_a_folder_has_its_own_test_split_whose_questions_leave_training(tmp_path
         (["--question", "Frage", "--answer", ANSWER], ["--question", "'Frage'", f"{QUESTION!r}"]),
         ([*OWN, "--keep", "lvl"], ["--keep", "'lvl'"]),
         ([*OWN, "--keep", "answer_end"], ["has its own answer_end"]),  # would end a response's answer
-        ([*OWN, "--test-rows", 10], ["--test-rows", "10"]),
+        ([*OWN, "--test-size", 10], ["--test-size", "10"]),
         ([*OWN, "--name", "a/b"], ["--name", "a/b"]),
         (["--question", QUESTION], ["--answer"]),
-        ([*OWN, "--train-size", 3], ["--train-size"]),
+        ([*OWN, "--template", Path(__file__).with_name("test_build.py")], ["--template: has {question} 0 times"]),
     ],
 )
 def test_refusals_name_option_and_value(
@@ -107,13 +107,6 @@ def test_refusals_name_option_and_value(
     message = capsys.readouterr().err
     assert all(text.strip("'") in message for text in expected)
     assert not (tmp_path / "out").exists()
-
-
-def test_a_template_asks_the_question_once(tmp_path: Path) -> None:
-    (tmp_path / "p.txt").write_text("no place for it")
-    assert (
-        build("--from", write_csv(tmp_path / "t.csv"), *OWN, "--template", tmp_path / "p.txt", "--out", tmp_path) == 2
-    )
 
 
 def test_gsm8k_takes_the_number_behind_the_mark(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
@@ -147,12 +140,6 @@ def test_math_takes_the_boxed_answer_and_a_name(tmp_path: Path) -> None:
     assert main(["data", "check", str(tmp_path / "x_train.parquet")]) == 0
 
 
-def test_control_characters_of_a_data_source_are_not_printed(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    assert build("--from", write_csv(tmp_path / "t.csv"), *OWN, "--data-source", "\x1b[31mred", "--out", tmp_path) == 0
-    main(["data", "check", str(tmp_path / "t_train.parquet")])
-    assert "\x1b" not in "".join(capsys.readouterr())
-
-
 @pytest.mark.parametrize(("rule", "answer"), [("MATH", "\\frac{1}{2}"), ("gsm8k", "3"), ("openai/gsm8k", "3")])
 def test_two_sets_of_one_rule_stay_two(tmp_path: Path, rule: str, answer: str) -> None:
     """The data_source, under which verl logs an accuracy, has the set's name beside the rule."""
@@ -176,12 +163,10 @@ def test_two_sets_of_one_rule_stay_two(tmp_path: Path, rule: str, answer: str) -
 
 def test_a_build_says_which_answers_the_judge_does_not_accept(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     (tmp_path / "t.csv").write_text("q,a\nWhich letter?,A\nAnd which number?,7\n")
-    options = ["--question", "q", "--answer", "a", "--data-source", "MATH", "--test-rows", 0, "--out", tmp_path]
+    options = ["--question", "q", "--answer", "a", "--data-source", "MATH", "--test-size", 0, "--out", tmp_path]
     assert build("--from", tmp_path / "t.csv", *options) == 0
-    (note,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("note: "))
-    assert [part in note for part in ("t_train.parquet", "1 of 2", "(row 0, 'Answer: A')", "judge=verified")] == [
-        True
-    ] * 4
+    printed = capsys.readouterr().out
+    assert all(part in printed for part in ("judge=release accepts 1 of 2", "(row 0, 'Answer: A')", "judge=verified"))
 
 
 def test_a_rule_that_stands_in_the_name_already(tmp_path: Path) -> None:
@@ -190,46 +175,6 @@ def test_a_rule_that_stands_in_the_name_already(tmp_path: Path) -> None:
         assert build("--from", table, *OWN, "--data-source", source, "--out", tmp_path) == 0
         assert {row["data_source"] for row in rows_of(tmp_path, "t")["train"]} == {expected}
     assert not is_known("foo/MATH")
-
-
-def nested(folder: Path) -> Path:
-    """Three rows with the answer in a structure; of the last it is null."""
-    gold = [{"value": "1", "unit": "m"}, {"value": 2, "unit": None}, None]
-    rows = [{"q": {"text": f"what is {n}?"}, "gold": value, "a.b": "dotted"} for n, value in enumerate(gold)]
-    (folder / "n.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return folder / "n.jsonl"
-
-
-def test_nested_fields_are_read_by_their_path(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    options = ["--question", "q.text", "--answer", "gold.value", "--keep", "gold.unit", "a.b", "--out", tmp_path]
-    assert build("--from", nested(tmp_path), *options, "--test-rows", 1) == 0
-    assert "1 left out: empty answer" in capsys.readouterr().out
-    rows = rows_of(tmp_path, "n")
-    both = sorted(rows["train"] + rows["test"], key=lambda row: row["extra_info"]["raw_problem"])
-    assert [row["reward_model"]["ground_truth"] for row in both] == ["1", "2"]
-    assert [row["extra_info"]["gold.unit"] for row in both] == ["m", None]
-    assert {row["extra_info"]["a.b"] for row in both} == {"dotted"}
-
-
-@pytest.mark.parametrize(
-    ("question", "answer", "said"),
-    [
-        ("q.text", "gold", "--answer gold: has fields in"),
-        ("q.text", "gold", "name one: gold.value, gold.unit"),
-        ("q", "gold.value", "name one: q.text"),
-    ],
-)
-def test_a_structure_is_not_an_answer(tmp_path: Path, question: str, answer: str, said: str, capsys) -> None:
-    options = ["--question", question, "--answer", answer, "--out", tmp_path / "out"]
-    assert build("--from", nested(tmp_path), *options) == 2
-    assert said in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(("options", "is_said"), [([], True), (["--test-rows", 0], False), (["--test-rows", 1], False)])
-def test_three_rows_make_no_test_file(tmp_path: Path, options: list, is_said: bool, capsys) -> None:
-    (tmp_path / "t.csv").write_text("q,a\n1?,1\n2?,2\n3?,3\n")
-    assert build("--from", tmp_path / "t.csv", "--question", "q", "--answer", "a", *options, "--out", tmp_path) == 0
-    assert ("note: no test file" in capsys.readouterr().out) == is_said
 
 
 def write_jsonl(path: Path, *rows: tuple[str, str] | bytes) -> Path:
@@ -268,7 +213,7 @@ def test_a_test_split_without_rows_is_named_and_its_remedy_works(tmp_path: Path,
     options = ["--from", tmp_path / "in", *QA, "--name", "n", "--out", tmp_path]
     assert build(*options) == 0
     printed = capsys.readouterr().out
-    assert "give --test-rows N" in printed
+    assert "no usable test row: 0 of the others are drawn" in printed
     assert build(*options, "--test-rows", 2) == 0
     assert [len(rows) for rows in rows_of(tmp_path, "n").values()] == [8, 2]
 
@@ -317,7 +262,6 @@ def test_a_folder_of_save_to_disk(tmp_path: Path, splits: tuple[str, ...]) -> No
         ("t.csv", TABLE + b"caf\xe9,3\n", "0xe9"),
         ("t.csv", TABLE.decode().encode("utf-16"), "iconv"),
         ("t.csv", b"", "has no rows"),
-        ("t.csv", b"Q,A,Q\n1,2,3\n", "the column 'Q' 2 times"),
         ("t.csv", b"Q,A\nWhat, then?,1\n", "row 0: more values than columns"),
         ("t.csv", TABLE + b"What, then?,1\n", "line 12"),
         ("t.jsonl", b"\n".join([*LINES, b'{"Q": "caf\xe9", "A": "3"}']), "0xe9"),
@@ -325,8 +269,8 @@ def test_a_folder_of_save_to_disk(tmp_path: Path, splits: tuple[str, ...]) -> No
         ("t.jsonl", b"\n".join([*LINES, b'{"Q": ']), "row 10"),
         ("t.jsonl", b"\n".join([*LINES, b'{"Q": "a", "A": "1", "A": "2"}']), "row 10"),
         # spellings or tests beside each other are not the parts of one answer
-        ("t.jsonl", b'{"Q": "1?", "A": ["Denver", "The Broncos"]}', "--answer A: has 2 values in"),
-        ("t.jsonl", b'{"Q": "1?", "A": "Denver"}\n{"Q": "2?", "A": {"b": 1}}', "A.b"),  # two types
+        ("t.jsonl", b'{"Q": "1?", "A": ["Denver", "The Broncos"]}', "is a list; write it as text"),
+        ("t.jsonl", b'{"Q": "1?", "A": "Denver"}\n{"Q": "2?", "A": {"b": 1}}', "is a dict"),  # two types
         ("t.jsonl", b'{"Q": "1?", "A": true}', "is a bool"),
         ("t.json", b'{"Q": {"0": "1?"}, "A": {"0": "1"}}', "orient='records'"),
     ],
@@ -345,11 +289,6 @@ def test_a_build_says_the_most_frequent_answer(tmp_path: Path, capsys: pytest.Ca
     assert "'1': 75%" in capsys.readouterr().out
     assert main(["data", "check", str(tmp_path / "n_test.parquet")]) == 0
     assert "'1': 75%" in capsys.readouterr().out
-
-
-def test_a_blank_line_and_a_pair_of_surrogates_are_text(tmp_path: Path) -> None:
-    write_jsonl(tmp_path / "t.jsonl", b"", *TRAIN, b"  ", ("Count \U0001f600\U0001f600.", "2"))
-    assert build("--from", tmp_path / "t.jsonl", *QA, "--out", tmp_path) == 0
 
 
 def test_a_template_in_another_encoding_is_named(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
