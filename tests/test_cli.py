@@ -94,7 +94,7 @@ def test_a_wrong_option_is_named_under_its_command(argv, said, capsys):
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
-        (["score", "x", "--reward", "r.py", "--out", "y"], "--out y: for a run"),
+        (["score", "x.parquet", "--reward", "r.py", "--out", "y"], "--out y: for a run"),
         (["demo", "foo=1"], "foo=1: no such setting"),
         (["plan", "grpo_cpu"], "`rpg doctor grpo_cpu`"),
         (["demo", "--prepare-only", "data.seed=1"], "data.seed=1: is for the run"),

@@ -127,7 +127,10 @@ def check_file(path: Path, own_reward: bool = False) -> FileCheck:
     for source, count in check.sources.items():
         if not own_reward and not is_known(source):
             check.add("data_source", f"{shown(source)}, {count} rows: no rule of rpg scores it", score_remedy(source))
-    check_repeats(check)
+    counts = {problem.count for problem in check.problems.values()}
+    if check.role == "test" and len(counts) > 1:
+        what = f"problems have {min(counts)} to {max(counts)} rows"
+        check.add("prompt", what, "repeat every problem equally, or means are skewed")
     return check
 
 
@@ -212,22 +215,6 @@ def check_lengths(check: FileCheck, tokenizer: PromptTokenizer, limit: int) -> N
         remedy = ("verl would cut their beginning; raise data.max_prompt_length, or "
                   "data.filter_overlong_prompts=true leaves such rows out")  # fmt: skip
         check.add("prompt", f"{what} (first: row {count.too_long[0]})", remedy)
-
-
-def check_repeats(check: FileCheck) -> None:
-    """Check the repetitions of problems."""
-    problems = check.problems.values()
-    counts = Counter(problem.count for problem in problems)
-    usual = counts.most_common(1)[0][0] if counts else 0
-    repeats = sum(problem.count - 1 for problem in problems)
-    if repeats and (check.role == "train" or (check.role == "unknown" and usual != max(counts))):
-        remedy = "an epoch then takes that much longer; deduplicate with `rpg data build`"
-        check.add("prompt", f"{repeats} rows repeat {len(problems)} problems", remedy, level="warning")
-    elif check.role == "test":
-        for problem in problems:
-            if problem.count != usual:
-                what = f"the problem has {problem.count} rows, most have {usual}"
-                check.add("prompt", what, "repeat every problem equally, or means are skewed", problem.first_row)
 
 
 def check_overlap(checks: list[FileCheck]) -> None:

@@ -2,6 +2,7 @@
 
 import argparse
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from rpg.data.published import problem_keys
 from rpg.data.readers import HUB, NOT_UTF8, DataError
 from rpg.data.template import QUESTION
 from rpg.diagnostics import shown
-from rpg.registry.datasets import GYM, OF_SPELLING, PUBLISHED, WITH_SPLITS
+from rpg.registry.datasets import GYM, OF_SPELLING, PUBLISHED, WITH_SPLITS, DataSet
 from rpg.rewards import JUDGES, is_known
 from rpg.rewards.user_function import reward_file
 
@@ -42,8 +43,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--keep", metavar="COLUMN", nargs="+", default=[], help="columns that your reward function reads")
     add("--set", metavar="KEY=VALUE", nargs="+", action="extend", dest="options", type=option, default=[],
         help=f"options of {GYM}'s task")  # fmt: skip
-    add("--train-size", metavar="N", type=at_least(0), default=toy.SIZES["train"],
-        help=f"training problems of toy and {GYM} (default: 2048)")  # fmt: skip
+    add("--train-size", metavar="N", type=at_least(0),
+        help=f"training problems (default: all; of toy and {GYM} 2048)")  # fmt: skip
     add("--test-size", "--test-rows", metavar="N", type=at_least(0),
         help=f"test problems (default: the test split, else one in ten; of toy and {GYM} 256)")  # fmt: skip
     add("--seed", type=int, default=0, help="selects the problems that are drawn (default: 0)")
@@ -111,6 +112,8 @@ def build(args: argparse.Namespace) -> tuple[list[Path], str | None]:
         problems, template = generated(args, kind, task, template, report, exclude)
     else:
         problems = from_table(args, name, report, exclude)
+    training = [problem for problem in problems if problem.split == "train"]
+    problems = [problem for problem in problems if problem.split == "test"] + training[: args.train_size]
     if args.few_shot:
         problems = with_examples(problems, args.few_shot, template, args.seed)
     elif template is not None and template.count(QUESTION) != 1:
@@ -143,11 +146,10 @@ def generated(
     args: argparse.Namespace, kind: str, task: str, template: str | None, report: Report, exclude: set[bytes]
 ) -> tuple[list[Problem], str | None]:
     """Return the problems of the toy task, or of one of reasoning-gym, and the template."""
-    if args.origin:
-        raise DataError(f"--from is not for {args.set_name}, which is generated; leave it out")
-    sizes = {**toy.SIZES, "train": args.train_size}
-    if args.test_size is not None:
-        sizes["test"] = args.test_size
+    if args.origin or args.question or args.answer or args.data_source or args.keep:
+        raise DataError(f"{args.set_name} is generated: it has no --from, --question, --answer, --data-source, --keep")
+    wanted = {"train": args.train_size, "test": args.test_size}
+    sizes = {split: toy.SIZES[split] if size is None else size for split, size in wanted.items()}
     if kind == TOY:
         return [p for split in SPLITS for p in toy.toy_problems(split, args.seed, sizes[split])], template
     if not is_known(GYM):
@@ -164,10 +166,13 @@ def from_table(args: argparse.Namespace, name: str, report: Report, exclude: set
     for flag, value in (("--from", args.origin), ("--question", args.question), ("--answer", args.answer)):
         if not source and not value:
             raise DataError(f"{flag} is missing; give a NAME, or --from FILE --question COLUMN --answer COLUMN")
-    data_source = args.data_source or (source.data_source if source else name)
-    if args.data_source in OF_SPELLING and args.data_source != name:
-        data_source = f"{args.data_source}/{name}"  # results are logged by data_source, and two sets stay two
-    origin = args.origin or (tables.hub_of(source) if source else "")
-    columns = args.question or "", args.answer or ""
-    table = tables.Table(origin, data_source, *columns, source, tuple(args.keep))
-    return tables.problems_of(table, args.test_size, args.seed, report, exclude)
+    source = source or DataSet(name, "", "expression", split="both")  # its answers are taken as they are
+    origin = args.origin or f"{HUB}{source.repository}:{source.config or ''}"
+    if args.question:
+        source = replace(source, problem_columns=(args.question,))
+    if args.answer:
+        source = replace(source, answer_columns=(args.answer,))
+    if written := args.data_source:  # results are logged by data_source, and two sets stay two
+        is_rule = written in OF_SPELLING and written != name
+        source = replace(source, written=f"{written}/{name}" if is_rule else written)
+    return tables.problems_of(source, origin, args.keep, args.test_size, args.seed, report, exclude)

@@ -16,11 +16,11 @@ from rpg.data.parquet import Problem
 from rpg.data.readers import DataError
 from rpg.data.template import QUESTION
 from rpg.registry.datasets import GYM
-from rpg.rewards.gym import score_of
+from rpg.rewards.gym import answer
 from rpg.rewards.user_reward import WRONG
 
 TEMPLATE = f"{SYSTEM_PROMPTS['default']}\n{QUESTION}"  # asks for <answer>
-ROUNDS = 10  # draws for each wanted problem, before the task has too few
+DRAWS = 10  # for each wanted problem, before the task has too few
 
 
 def problems_of(
@@ -33,36 +33,32 @@ def problems_of(
     wrong answer like the right one.
     """
     count = sum(sizes.values())
-    kept = list(islice(distinct_problems(_drawn(task, options, count, seed), report, exclude), count))
+    drawn = ((f"{GYM}:{task}, problem {n}", to_problem(task, options, entry))
+             for n, entry in enumerate(entries(task, options, count, seed)))  # fmt: skip
+    kept = list(islice(distinct_problems(drawn, report, exclude), count))
     if len(kept) < count:
-        what = f"has {len(kept)} distinct problems in {ROUNDS} x {count} draws"
+        what = f"has {len(kept)} distinct problems in {DRAWS} x {count} draws"
         raise DataError(f"{GYM}:{task}: {what}; lower --train-size or --test-size, or widen its options with --set")
+    if any(answer(f"<answer>{WRONG}</answer>", problem.columns[GYM])[0] >= 1.0 for problem in kept):
+        raise DataError(f"{GYM}:{task}: the library scores the answer {WRONG!r} 1.0; take another task")
     return [replace(problem, split="test" if n < sizes["test"] else "train") for n, problem in enumerate(kept)]
 
 
-def _drawn(task: str, options: Mapping[str, Any], count: int, seed: int) -> Iterator[tuple[str, Problem]]:
-    """Yield the library's problems in its order: most tasks draw problem i of seed s from s + i."""
+def entries(task: str, options: Mapping[str, Any], count: int, seed: int) -> Iterator[dict[str, Any]]:
+    """Yield the library's entries in its order: most tasks draw entry i of seed s from s + i."""
     random.seed(seed)  # list_functions draws from Python's own generator
-    for start in range(seed, seed + ROUNDS * count, count or 1):
+    for start in range(seed, seed + DRAWS * count, count or 1):
         try:
             source = reasoning_gym.create_dataset(task, seed=start, size=count, **options)
-            for index in range(count):
-                place, entry = f"{GYM}:{task}, seed {seed}, problem {start - seed + index}", source[index]
-                if score_of(source, WRONG, entry) >= 1.0:
-                    raise DataError(f"{place}: the library scores the answer {WRONG!r} 1.0; leave {task} out")
-                columns = {GYM: _literal((task, dict(options), entry))}
-                yield place, Problem(f"{GYM}/{task}", entry["question"], entry["answer"], "train", columns)
-        except DataError:
-            raise
-        except Exception as error:  # whatever the library raises, such as for its options
-            what = f"{type(error).__name__}: {error}"
-            raise DataError(f"{GYM}:{task}: {what}; change the task, --set or --seed") from error
+        except Exception as error:  # whatever the library raises
+            raise DataError(f"{GYM}:{task}: {type(error).__name__}: {error}; change the task or --set") from error
+        yield from source
 
 
-def _literal(value: Any) -> str:
-    """Return a value as a Python literal, with tuples and keys of any type; raises ValueError if it is none."""
+def to_problem(task: str, options: Mapping[str, Any], entry: dict[str, Any]) -> Problem:
+    """Return the problem of an entry, with what its score needs as a Python literal, which unlike JSON has tuples."""
     with np.printoptions(legacy="1.25"):  # 3 for numpy's integer 3
-        text = repr(value)
-    if ast.literal_eval(text) != value:
-        raise ValueError("the entry is no Python literal")
-    return text
+        row = repr((task, dict(options), entry))
+    if ast.literal_eval(row)[2] != entry:
+        raise DataError(f"{GYM}:{task}: its entry is no Python literal; take another task")
+    return Problem(f"{GYM}/{task}", entry["question"], entry["answer"], "train", {GYM: row})

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -76,27 +75,22 @@ def repeated_rows(problems: Iterable[Problem], repeat: int = 1, template: str | 
 
 
 def write_together(files: Mapping[Path, Iterable[dict]], schema: pa.Schema = SCHEMA) -> dict[Path, int]:
-    """Write the rows of every file and return their numbers; memory holds one row group at a time.
+    """Write the rows of every file and return their numbers.
 
     The files get their names only when all are complete, so that an interrupted build leaves no incomplete or mixed
     files. Equal rows give equal bytes.
     """
     partials = {path: path.with_name(f"{path.name}.{os.getpid()}.partial") for path in files}
+    counts = {}
     try:
-        counts = {path: _write(iter(rows), partials[path], schema) for path, rows in files.items()}
+        for path, rows in files.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            table = pa.Table.from_pylist(list(rows), schema=schema)
+            pq.write_table(table, partials[path], row_group_size=ROWS_PER_GROUP, compression="zstd")
+            counts[path] = table.num_rows
         for path, partial in partials.items():
             partial.replace(path)
     finally:
         for partial in partials.values():
             partial.unlink(missing_ok=True)
     return counts
-
-
-def _write(rows: Iterator[dict], path: Path, schema: pa.Schema) -> int:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    count = 0
-    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
-        while group := list(islice(rows, ROWS_PER_GROUP)):
-            writer.write_table(pa.Table.from_pylist(group, schema=schema))
-            count += len(group)
-    return count

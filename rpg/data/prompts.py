@@ -30,17 +30,9 @@ class PromptTokenizer:
         arguments: Mapping[str, Any] | None = None,
         trust_remote_code: bool = False,
     ):
-        """Load a tokenizer.
+        """Load the tokenizer in a directory or of a name on the hub, with a run's template and arguments for it.
 
-        Args:
-            path: directory or name on the hub.
-            chat_template: replaces the tokenizer's own (actor_rollout_ref.model.custom_chat_template).
-            arguments: for the template (data.apply_chat_template_kwargs).
-            trust_remote_code: as in verl's actor_rollout_ref.model.
-
-        Raises:
-            NoTokenizer: it cannot be read.
-            DataError: it has no chat template.
+        Raises NoTokenizer if it cannot be read, DataError if it has no chat template.
         """
         from huggingface_hub.errors import StrictDataclassError
         from transformers import AutoTokenizer

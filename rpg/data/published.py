@@ -32,15 +32,13 @@ def problem_keys(path: Path) -> set[bytes]:
 
 
 def problem_in(row: dict[str, Any], place: str, columns: tuple[str, ...] = PROBLEM_COLUMNS) -> str | None:
-    """Return the problem of a row in verl's schema or in one of these plain columns, or None.
+    """Return the problem of a row in one of these plain columns or in verl's schema, or None.
 
     Raises DataError if none of the columns is present.
     """
-    if isinstance(prompt := row.get("prompt"), str):
-        return strip_prompt(prompt)
-    if "prompt" in row:
-        return problem_of(row)
-    text, context = value_in(row, columns, place), row.get(CONTEXT_COLUMN)
+    if "prompt" in row and not row.keys() & {*columns}:
+        return strip_prompt(row["prompt"]) if isinstance(row["prompt"], str) else problem_of(row)
+    text, context = value_in(row, place, columns), row.get(CONTEXT_COLUMN)
     return f"{context.strip()}\n\n{text}" if text and isinstance(context, str) and context.strip() else text
 
 
@@ -65,7 +63,7 @@ def question(row: dict[str, Any]) -> str | None:
     return content if isinstance(content, str) else None
 
 
-def value_in(row: dict[str, Any], columns: tuple[str, ...], place: str) -> Any:
+def value_in(row: dict[str, Any], place: str, columns: tuple[str, ...]) -> Any:
     """Return the value of the first of these columns that a row has. Raises DataError for none."""
     for name in columns:
         if name in row:

@@ -2,14 +2,14 @@
 
 import random
 import re
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from rpg.data.build import Report, distinct_problems
 from rpg.data.parquet import SCHEMA, Problem
 from rpg.data.published import answer_text, as_integer_text, problem_in, value_in
-from rpg.data.readers import HUB, DataError, read
+from rpg.data.readers import DataError, read
 from rpg.registry.datasets import DataSet
 from rpg.rewards.extract import ANSWER_END, last_boxed
 
@@ -21,67 +21,45 @@ TEST_SHARE = 0.1
 OF_THE_ROW = ("question", "answer", "data_source", *SCHEMA.field("extra_info").type.names, ANSWER_END)
 
 
-@dataclass(frozen=True)
-class Table:
-    """What to read from a table.
-
-    Attributes:
-        origin: what readers.read takes.
-        data_source: of the rows. RULE/NAME lets a rule of rpg.rewards score them.
-        question, answer: columns; "" for those of `source`.
-        source: the published set.
-        keep: columns to copy to extra_info, for reward functions.
-    """
-
-    origin: str
-    data_source: str
-    question: str = ""
-    answer: str = ""
-    source: DataSet | None = None
-    keep: tuple[str, ...] = ()
-
-
-def hub_of(source: DataSet) -> str:
-    """Return the place of a published set, as readers.read takes it."""
-    return f"{HUB}{source.repository}" + (f":{source.config}" if source.config else "")
-
-
 def problems_of(
-    table: Table, test_size: int | None, seed: int, report: Report, exclude: Collection[bytes] = ()
-) -> list[Problem]:
+    source: DataSet, origin: str, keep: Sequence[str], test_size: int | None, seed: int, report: Report,
+    exclude: Collection[bytes] = (),
+) -> list[Problem]:  # fmt: skip
     """Return each problem once, in its split; the rows that are left out are counted in `report`.
 
     Args:
+        origin: what readers.read takes.
+        keep: columns to copy to extra_info, for reward functions.
         test_size: problems to draw by `seed` without usable test rows; None: the share TEST_SHARE without a test split.
         exclude: digests of problems to leave out.
 
     Raises:
         DataError: an unknown column, an impossible split, or no usable row.
     """
-    source, rows = table.source, read(table.origin)
-    if own := [name for name in table.keep if name in OF_THE_ROW]:
+    if own := [name for name in keep if name in OF_THE_ROW]:
         raise DataError(f"--keep {own[0]}: the built row has its own {own[0]}; rename the column")
-    if source and source.split != "both":
+    rows = read(origin)
+    if source.split != "both":
         rows = {source.split: rows.get(source.hub_split) or next(iter(rows.values()))}
     elif "train" not in rows:
-        raise DataError(f"--from {table.origin}: has the splits {', '.join(rows)}, not train; give --from FILE")
+        raise DataError(f"--from {origin}: has the splits {', '.join(rows)}, not train; give --from FILE")
 
     def results() -> Iterator[tuple[str, Problem | str]]:
         for split in ("test", "train"):  # test questions are left out of the training split
             for place, row in rows.get(split, ()):
-                yield place, to_problem(table, row, split, place)
+                yield place, to_problem(source, keep, row, split, place)
 
     problems = list(distinct_problems(results(), report, exclude))
     if not any(problem.split == "train" or len(rows) == 1 for problem in problems):
         reasons = "; ".join(map(str.strip, report.lines())) or "it has no rows"
-        raise DataError(f"--from {table.origin}: no usable row ({reasons}); give another file or other columns")
-    if source and source.split != "both":
+        raise DataError(f"--from {origin}: no usable row ({reasons}); give another file or other columns")
+    if source.split != "both":
         if source.problems.isdigit() and report.kept != int(source.problems):
             report.notes.append(f"{source.name} has {source.problems} problems, the file {report.kept}")
         return problems
     if any(problem.split == "test" for problem in problems):
         if test_size is not None:
-            raise DataError(f"--test-size {test_size}: {table.origin} has a test split; leave the option out")
+            raise DataError(f"--test-size {test_size}: {origin} has a test split; leave the option out")
         return problems
     if test_size is None:
         test_size = 0 if "test" in rows else round(TEST_SHARE * len(problems))
@@ -92,37 +70,30 @@ def problems_of(
     return [replace(problem, split="test") if n in drawn else problem for n, problem in enumerate(problems)]
 
 
-def to_problem(table: Table, row: dict[str, Any], split: str, place: str) -> Problem | str:
+def to_problem(source: DataSet, keep: Sequence[str], row: dict[str, Any], split: str, place: str) -> Problem | str:
     """Return the problem of a row, or the reason to leave it out. Raises DataError for an unknown column."""
-    source = table.source
-    if table.question or not source:
-        text = value_in(row, (table.question,), f"--question {table.question}, {place}")
-    else:
-        text = problem_in(row, place, source.problem_columns)
-    is_solution = bool(source and source.solution)
-    if table.answer or not source:
-        answer = value_in(row, (table.answer,), f"--answer {table.answer}, {place}")
-    elif isinstance(reward_model := row.get("reward_model"), dict) and "ground_truth" in reward_model:
-        answer, is_solution = reward_model["ground_truth"], False
-    else:
-        answer = value_in(row, source.answer_columns, place)
-    if source and isinstance(answer, list):  # OlympiadBench: an element per part of the answer
+    is_published = bool(source.repository)
+    text = (problem_in if is_published else value_in)(row, place, source.problem_columns)
+    model: Any = row.get("reward_model")
+    in_schema = is_published and isinstance(model, dict) and not row.keys() & {*source.answer_columns}
+    answer = model.get("ground_truth") if in_schema else value_in(row, place, source.answer_columns)
+    if is_published and isinstance(answer, list):  # OlympiadBench: an element per part of the answer
         answer = ", ".join(answer_text(part, place) for part in answer)
     truth = answer_text(answer, place)
     if not isinstance(text, str) or not text.strip():
         return "empty problem"
-    if source and source.split != "both" and NOT_ENGLISH.search(text):
+    if source.split != "both" and NOT_ENGLISH.search(text):
         return "not English"
     if not truth:
         return "empty answer"
-    if source and is_solution:
+    if source.solution and not in_schema:
         truth = final_answer(truth, source.solution)
         if not truth:
             return "no final answer in the solution"
-    elif source and source.has_integers and not (truth := as_integer_text(truth)):
+    elif source.has_integers and not (truth := as_integer_text(truth)):
         return "answer is not an integer"
-    kept = {name: value_in(row, (name,), f"--keep {name}, {place}") for name in table.keep}
-    return Problem(table.data_source, text.strip(), truth, split, kept)
+    kept = {name: value_in(row, place, (name,)) for name in keep}
+    return Problem(source.data_source, text.strip(), truth, split, kept)
 
 
 def final_answer(answer: str, rule: str) -> str:

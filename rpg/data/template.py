@@ -13,14 +13,9 @@ def format_prompt(problem: str, template: str | None = None) -> str:
     return PREFIX + problem + SUFFIX if template is None else template.replace(QUESTION, problem)
 
 
-def is_templated(content: str) -> bool:
-    """Return whether `content` is a result of `format_prompt`."""
-    return content.startswith(PREFIX) and content.endswith(SUFFIX) and len(content) >= len(PREFIX) + len(SUFFIX)
-
-
 def strip_prompt(content: str) -> str:
     """Return the problem in a templated prompt; text without the template is returned unchanged.
 
     DAPO-Math-17k is published with the template, other sets without.
     """
-    return content[len(PREFIX) : len(content) - len(SUFFIX)] if is_templated(content) else content
+    return content.removeprefix(PREFIX).removesuffix(SUFFIX)

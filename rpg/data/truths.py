@@ -23,28 +23,12 @@ EXAMPLES = 3
 
 
 @dataclass(frozen=True)
-class Stated:
-    """A ground truth, the row that has it, and responses that state it in the form that its prompt asks for."""
-
-    row: int
-    source: str
-    truth: str
-    extra: dict[str, Any]
-    responses: tuple[str, ...]
-
-    def accepted(self, options: Mapping[str, Any]) -> bool:
-        """Return whether one of the responses is right. options: keywords of rpg.rewards.compute_score."""
-        scores = (compute_score(self.source, text, self.truth, self.extra, **options) for text in self.responses)
-        return any(score["acc"] == 1.0 for score in scores)
-
-
-@dataclass(frozen=True)
 class Trial:
-    """How many ground truths were tried, those that the judge scores wrong, and how many of them `verified` accepts."""
+    """How many ground truths were tried, row and response of the wrong ones, how many of these `verified` accepts."""
 
     judge: str
     tried: int
-    wrong: tuple[Stated, ...]
+    wrong: list[tuple[int, str]]
     by_verified: int
 
     def diagnostic(self, key: str = "judge", file: str = "") -> Diagnostic | None:
@@ -52,8 +36,7 @@ class Trial:
         if not self.wrong:
             return None
         wrong = len(self.wrong)
-        ends = [(stated.row, stated.responses[0].splitlines()[-1]) for stated in self.wrong[:EXAMPLES]]
-        shown = "; ".join(f"row {row}, {end!r:.80}" for row, end in ends)
+        shown = "; ".join(f"row {row}, {text.splitlines()[-1]!r:.80}" for row, text in self.wrong[:EXAMPLES])
         what = f"scores {wrong} of {self.tried} ground truths{file and f' of {file}'} wrong when a response states them"
         remedy = f"judge=verified accepts {self.by_verified} of these" if self.by_verified else "write the bare answers"
         level = "error" if wrong == self.tried else "warning"
@@ -61,7 +44,7 @@ class Trial:
 
 
 def try_truths(path: Path, options: Mapping[str, Any] | None = None, prompt_key: str = "prompt") -> Trial:
-    """Score the ground truths of a parquet file, at most SAMPLE.
+    """Score the ground truths of a parquet file, at most SAMPLE, in the form that their prompts ask for.
 
     Rows that no rule of rpg.rewards scores, or without a truth, are left out.
     options: keywords of rpg.rewards.compute_score, as in reward_kwargs.
@@ -76,20 +59,21 @@ def try_truths(path: Path, options: Mapping[str, Any] | None = None, prompt_key:
         truth = (row.get("reward_model") or {}).get("ground_truth")
         if isinstance(source, str) and is_known(source) and isinstance(truth, str | int | float):
             truth = as_text(truth)
-            responses = responses_with(truth, row.get(prompt_key), extra)
-            cases.append(Stated(number * step, source, truth, extra, responses))
+            # math-verify looks for a formula in dollars
+            forms = [truth, f"${truth}$"] if any(sign in truth for sign in "\\^_") else [truth]
+            responses = [example(form, row.get(prompt_key), extra) for form in forms]
+            cases.append((number * step, source, truth, extra, responses))
+
+    def accepted(case: tuple, keywords: Mapping[str, Any] = options) -> bool:
+        _, source, truth, extra, responses = case
+        return any(compute_score(source, text, truth, extra, **keywords)["acc"] == 1.0 for text in responses)
+
     try:
         with ThreadPoolExecutor(MAX_AT_ONCE) as threads:
-            verdicts = threads.map(lambda case: case.accepted(options), cases)
-            wrong = tuple(case for case, right in zip(cases, verdicts, strict=True) if not right)
+            verdicts = list(threads.map(accepted, cases))
     finally:
         release.sandbox.stop()  # a run that starts now lasts for hours
         gym_sandbox.stop()
-    by_verified = sum(case.accepted({"judge": "verified"}) for case in wrong)
-    return Trial(options.get("judge", JUDGES[0]), len(cases), wrong, by_verified)
-
-
-def responses_with(truth: str, prompt: Any, extra: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return responses with this answer; LaTeX also in dollars, where math-verify looks for a formula."""
-    forms = (truth, f"${truth}$") if any(sign in truth for sign in "\\^_") else (truth,)
-    return tuple(example(form, prompt, extra) for form in forms)
+    wrong = [case for case, right in zip(cases, verdicts, strict=True) if not right]
+    by_verified = sum(accepted(case, {"judge": "verified"}) for case in wrong)
+    return Trial(options.get("judge", JUDGES[0]), len(cases), [(row, said[0]) for row, *_, said in wrong], by_verified)

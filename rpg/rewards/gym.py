@@ -1,7 +1,4 @@
-"""reasoning-gym's own score of an answer, in a child of the sandbox (sandbox.py). Needs the extra `gym`.
-
-A row of `rpg data build reasoning_gym:TASK` has task, options and the library's entry in extra_info.
-"""
+"""reasoning-gym's own score of an answer, in a child of the sandbox (sandbox.py). Needs the extra `gym`."""
 
 import ast
 import resource
@@ -32,18 +29,13 @@ def answer(response: str, row: str) -> tuple[float, str]:
     given = tagged_answer(response)
     given = extract_answer(response) if given is None else given
     task, options, entry = ast.literal_eval(row)
-    return score_of(scorer(task, repr(options)), given or None, entry), given
+    try:
+        return float(scorer(task, repr(options)).score_answer(given or None, entry)), given
+    except Exception:  # noqa: BLE001  # of the library's rule, for example int("abc")
+        return 0.0, given
 
 
 @cache
 def scorer(task: str, options: str) -> Any:
     """Return the library's data set with these options, which scores the answers to its problems."""
     return reasoning_gym.create_dataset(task, seed=0, **ast.literal_eval(options))
-
-
-def score_of(source: Any, given: str | None, entry: dict[str, Any]) -> float:
-    """Return the library's score of an answer; 0.0 where its rule raises, for example int("abc")."""
-    try:
-        return float(source.score_answer(given, entry))
-    except Exception:  # noqa: BLE001
-        return 0.0

@@ -17,7 +17,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from rpg.cli import main
-from rpg.data.check import FileCheck, check_repeats, check_row
+from rpg.data.check import FileCheck, check_row
 from rpg.data.parquet import SCHEMA, Problem, make_row
 from rpg.data.template import PREFIX, SUFFIX, format_prompt
 from rpg.data.truths import try_truths
@@ -160,7 +160,7 @@ def uneven_repeats() -> Rows:
     ("rows", "expected"),
     [
         (two_answers, f"error: row 6, {TRUTH}: '77', but row 2 "),
-        (uneven_repeats, "error: row 8, prompt: "),
+        (uneven_repeats, "error: all rows, prompt: problems have 3 to 4 rows"),
     ],
 )
 def test_rows_that_contradict_each_other(rows: Callable[[], Rows], expected: str, tmp_path: Path, capsys) -> None:
@@ -249,7 +249,6 @@ def test_any_value_in_any_place(path: tuple, value: Any) -> None:
     state = FileCheck(Path("x.parquet"))
     check_row(state, row)
     state.rows = 1
-    check_repeats(state)
     assert state.summary()
     assert all(isinstance(line, str) for line in state.diagnostics.lines())
 
@@ -295,7 +294,7 @@ def test_truths_that_the_judge_does_not_accept(truths: list[str], judge: str, le
 def test_the_sample_of_truths_is_bounded_and_has_the_form_of_the_prompt(tmp_path: Path) -> None:
     path = write_rows(tmp_path / "x.parquet", good_rows(repeat=200), SCHEMA)
     first, second = try_truths(path), try_truths(path)
-    assert (first.tried, first.wrong, first == second) == (400, (), True)  # one in three
+    assert (first.tried, first.wrong, first == second) == (400, [], True)  # one in three
     rows = good_rows()
     for row in rows:
         put(row, CONTENT, "What is 2 + 2? Put it within \\boxed{}.")

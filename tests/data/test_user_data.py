@@ -91,8 +91,8 @@ def test_a_folder_has_its_own_test_split_whose_questions_leave_training(tmp_path
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (["--question", "Frage", "--answer", ANSWER], ["--question", "'Frage'", f"{QUESTION!r}"]),
-        ([*OWN, "--keep", "lvl"], ["--keep", "'lvl'"]),
+        (["--question", "Frage", "--answer", ANSWER], ["'Frage'", f"{QUESTION!r}"]),
+        ([*OWN, "--keep", "lvl"], ["'lvl'"]),
         ([*OWN, "--keep", "answer_end"], ["has its own answer_end"]),  # would end a response's answer
         ([*OWN, "--test-size", 10], ["--test-size", "10"]),
         ([*OWN, "--name", "a/b"], ["--name", "a/b"]),
