@@ -11,7 +11,6 @@ import os
 import signal
 import sys
 from importlib import metadata
-from itertools import pairwise
 from types import ModuleType
 
 import shtab
@@ -47,7 +46,9 @@ RETIRED = {  # command, or command and option, that is gone: what to use instead
     "data build --high": "operands are 0 to 99; for other sums build a table of your own: --from FILE",
     "data check --json": "the exit code says whether a file has errors (1) or none (0)",
     "data check --tokenizer": "--model DIR",
-    "doctor --json": "`rpg doctor -v` prints a line a check; the exit code says whether one failed (1) or none (0)",
+    "doctor --json": "the exit code says whether a check failed (1) or none (0)",
+    "doctor -v": "`rpg doctor --list` has the rules of the checks, of which a run shows those that fail",
+    "doctor --verbose": "`rpg doctor --list` has the rules of the checks, of which a run shows those that fail",
     "doctor --ray": "`rpg doctor` asks a fresh process, which finds the plugin as a worker does",
     "eval --checkpoint": "`rpg eval RUN`, with the run's directory or its global_step_N in place of the script's name",
     "eval --files": "--test FILE...",
@@ -73,87 +74,57 @@ def main(argv: list[str] | None = None) -> int:
     """Run one subcommand; the exit code is the subcommand's, or 2 if it needs an extra of this package."""
     argv = sys.argv[1:] if argv is None else argv
     os.environ.setdefault(version.SAID, "1")  # the line about the tier is for plain verl; commands check the version
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by the caller
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115  # until this process ends
-    try:
-        return _main(argv)
-    except KeyboardInterrupt:
-        print(f"{' '.join(['rpg', *argv[:1]])}: interrupted", file=sys.stderr)
-        return 130
-    except ImportError as error:
-        if (message := version.missing_extra(error)) is None:
-            raise
-        print(f"rpg {argv[0]}: {message}", file=sys.stderr)
-        return 2
-
-
-def _main(argv: list[str]) -> int:
     for stream in (sys.stdout, sys.stderr):  # names or terminals outside UTF-8 must not end the command
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    try:
+        code = _main(argv)
+        sys.stdout.flush()  # report a closed pipe here, not at exit
+        return code
+    except KeyboardInterrupt:
+        print(f"rpg {argv[0]}: interrupted", file=sys.stderr)
+        return 128 + signal.SIGINT
+    except BrokenPipeError:  # the reader (head, less) has ended: discard the rest
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+    except (UserError, OSError) as error:
+        message = "\n".join(map(printable, str(error).split("\n")))  # a line for each reason of Refused
+    except ImportError as error:
+        if (message := version.missing_extra(error)) is None:
+            raise
+    print(f"rpg {argv[0]}: {message}", file=sys.stderr)
+    return 2
+
+
+def _main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="rpg", description="KL-regularised policy gradients for verl.")
     parser.add_argument("--version", action="version", version=f"rpg {metadata.version('rpg-verl')}")
     shtab.add_argument_to(parser, "--print-completion", help="print this shell's completion script")
     every = bool(argv) and argv[0].startswith("--print-completion")
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    made = {}
     for name, (_, does, example) in COMMANDS.items():
-        made[name] = subparser = subparsers.add_parser(
-            name, help=does, description=f"{does}.", epilog=f"example: {example}"
-        )
+        subparser = subparsers.add_parser(name, help=does, description=f"{does}.", epilog=f"example: {example}")
         if every or name in argv[:1]:  # importing torch for `rpg --help` would cost seconds
             command(name).configure(subparser)
     if not argv:
         parser.print_help(sys.stderr)
         return 2
     if argv[0] in RETIRED:
-        print(f"rpg {argv[0]}: {RETIRED[argv[0]]}", file=sys.stderr)
-        return 2
-    if not argv[0].startswith("-") and argv[0] not in COMMANDS:
-        near = did_you_mean(argv[0], COMMANDS) or "see rpg --help"
-        parser.error(f"unknown command {argv[0]!r}; {near}")
-    if argv[0].startswith("-") and not any(argv[0].startswith(option) for option in parser._option_string_actions):
-        parser.error(_unknown(argv[0], parser))
-    for before, text in pairwise(argv):
-        if not text or (text.startswith("--") and text.endswith("=")):
-            what = text.rstrip("=") or f"the argument after {before}"
-            remedy = "give a value (a shell variable that is not set?), or leave it out"
-            made.get(argv[0], parser).error(f"{what} is empty; {remedy}")
+        raise UserError(RETIRED[argv[0]])
     args, rest = parser.parse_known_args(argv)
-    subparser = made[args.command]
+    subparser = subparsers.choices[args.command]
     for action in subparser._actions:
         if isinstance(action, argparse._SubParsersAction):  # of `rpg data`
             subparser = action.choices[getattr(args, action.dest)]
-    if unknown := [text for text in rest if text.startswith("-")]:
-        subparser.error(_unknown(unknown[0].partition("=")[0], subparser))
+    if unknown := [text.partition("=")[0] for text in rest if text.startswith("-")]:
+        retired = RETIRED.get(f"{subparser.prog} {unknown[0]}".removeprefix("rpg "))
+        near = did_you_mean(unknown[0], subparser._option_string_actions)
+        subparser.error(f"{unknown[0]}: {retired}" if retired else f"unknown option {unknown[0]}; {near}".rstrip("; "))
     if rest and not hasattr(args, "overrides"):
         subparser.error(f"unrecognized arguments: {' '.join(rest)}")
     if rest:
         args.overrides += rest  # argparse accepts no positional overrides after an option
-    try:
-        code = command(args.command).run(args)
-        sys.stdout.flush()  # report a closed pipe here, not at exit
-        return code
-    except BrokenPipeError:  # the reader (head, less) has ended: discard the rest
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 128 + signal.SIGPIPE
-    except (UserError, OSError) as error:
-        message = "\n".join(map(printable, str(error).split("\n")))  # a line for each reason of Refused
-        print(f"rpg {args.command}: {message}", file=sys.stderr)
-        return 2
-
-
-def _unknown(option: str, parser: argparse.ArgumentParser) -> str:
-    if retired := RETIRED.get(f"{parser.prog} {option}".removeprefix("rpg ")):
-        return f"{option}: {retired}"
-    if any(action.dest == "overrides" for action in parser._actions):
-        from rpg.config.verl_keys import KNOWN_AS
-
-        if meant := KNOWN_AS.get(option.lstrip("-").replace("-", "_")):
-            return f"unknown option {option}; as an override: {meant}=VALUE"
-    near = did_you_mean(option, parser._option_string_actions)
-    return f"unknown option {option}" + (f"; {near}" if near else "")
+    return command(args.command).run(args)
 
 
 if __name__ == "__main__":

@@ -7,11 +7,19 @@ import sys
 import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Literal, TextIO
 
-Level = Literal["error", "warning", "ok", "skip"]
-ABSENT = type("Absent", (), {"__repr__": lambda self: "absent"})()
-MARKS = {"ok": "ok  ", "warning": "warn", "error": "FAIL", "skip": "skip"}
+Level = Literal["error", "warning"]
+
+
+class Absent(StrEnum):
+    """The value of a key that is not there, or of which no value is wrong."""
+
+    ABSENT = "absent"
+
+
+ABSENT = Absent.ABSENT
 SHOWN_ROWS = 5
 
 
@@ -22,9 +30,9 @@ class Diagnostic:
     Attributes:
         key: a key of the configuration, a column, an environment variable, or another subject.
         value: its value; ABSENT if no value is wrong.
-        message: the problem; for level ok or skip, the result.
+        message: the problem.
         remedy: what to do.
-        level: error (the run cannot work, or would do something else), warning, ok or skip (not checked).
+        level: error (the run cannot work, or would do something else) or warning.
     """
 
     key: str

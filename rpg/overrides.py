@@ -36,7 +36,7 @@ def parse(text: str) -> Override:
         if not parsed.is_sweep_override():
             return parsed
         reason = f"Hydra reads several values; a list is {key}=[{value}]"
-    quoted = in_shell(override(key, value.strip("'\"")))
+    quoted = shlex.quote(override(key, value.strip("'\"")))
     raise BadSetting(f"{text}: {reason}; for a text Hydra needs quotes that the shell leaves in place: {quoted}")
 
 
@@ -53,11 +53,6 @@ def _value(key: str, value: Any) -> str:
     if isinstance(value, Mapping):
         return f"{{{','.join(f'{name}:{_value(key, inner)}' for name, inner in value.items())}}}"
     return json.dumps(value)  # null, true, false or a number
-
-
-def in_shell(text: str) -> str:
-    """Return how a command line is written in a shell so that the program gets this argument, quotes included."""
-    return f'"{text}"' if not set(text) & set('"$`\\!') else shlex.quote(text)
 
 
 def _quoted(key: str, text: str) -> str:

@@ -147,20 +147,11 @@ def kv_cache(shape: Shape, run: RunConfig, memory: float) -> tuple[float, int]:
 
     More devices than heads of keys and values repeat them.
     """
-    width = 4 if run[f"{ROLLOUT}.dtype"] in ("float32", "float") else 2
-    token = (
-        2
-        * width
-        * shape.layers
-        * max(1, shape.kv_heads // run[f"{ROLLOUT}.tensor_model_parallel_size"])
-        * shape.head_dim
-    )
-    size = max(
-        0.0,
-        run[f"{ROLLOUT}.gpu_memory_utilization"] * memory
-        - width * shape.parameters / run[f"{ROLLOUT}.tensor_model_parallel_size"]
-        - RESERVE,
-    )
+    width, parallel = 2, run[f"{ROLLOUT}.tensor_model_parallel_size"]
+    if run[f"{ROLLOUT}.dtype"] in ("float32", "float"):
+        width = 4
+    token = 2 * width * shape.layers * max(1, shape.kv_heads // parallel) * shape.head_dim
+    size = max(0.0, run[f"{ROLLOUT}.gpu_memory_utilization"] * memory - width * shape.parameters / parallel - RESERVE)
     return size, round(size / token)
 
 

@@ -32,7 +32,15 @@ if [[ $PYTHON_FROM == PATH || $PYTHON_FROM == .venv-gpu ]]; then
 fi
 fits "$PYTHON" || stop "$PYTHON ($PYTHON_FROM) is Python $(version "$PYTHON"); verl and vLLM want 3.11 or 3.12." \
     "Activate an environment of one, or deactivate this one: .venv-gpu is then made"
-lacks=$("$PYTHON" -m rpg.gpu_host) || stop "before the download of 5 GB: $lacks"
+# before the download of 5 GB: nvidia-smi shows the driver's CUDA, or that of NVIDIA's forward-compatibility package;
+# Triton compiles at the first kernel
+cuda=$(nvidia-smi 2>/dev/null | grep -o 'CUDA Version: [0-9]*' | grep -o '[0-9]*$' || true)
+[[ ${cuda:-13} -ge 13 ]] || stop "the NVIDIA driver is of CUDA $cuda, and torch's CUDA 13 needs driver 580 or later"
+header=$("$PYTHON" -c 'import sysconfig
+scheme = sysconfig.get_default_scheme().replace("posix_local", "posix_prefix")
+print(sysconfig.get_paths(scheme=scheme)["include"])')/Python.h
+[[ -f $header ]] || stop "$header is missing: apt install python$(version "$PYTHON")-dev"
+command -v ${CC:-gcc clang} >/dev/null || stop "no C compiler (${CC:-gcc, clang}): apt install gcc, or set CC to one"
 say "into $("$PYTHON" -c 'import sys; print(sys.prefix)') ($PYTHON_FROM)"
 
 if "$PYTHON" -m pip --version >/dev/null 2>&1; then

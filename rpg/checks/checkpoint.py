@@ -3,11 +3,9 @@
 import json
 from pathlib import Path
 
-from rpg.config.record import recorded
 from rpg.config.run_config import RunConfig
-from rpg.config.verl_keys import ACTOR, FSDP, MODEL, OPTIM
-from rpg.diagnostics import Findings, shown
-from rpg.dotted import value_at
+from rpg.config.verl_keys import ACTOR, MODEL
+from rpg.diagnostics import Findings
 from rpg.files import manifest
 from rpg.files.integrity import REFERENCE, STEP, TRACKER, ranks_that_saved
 
@@ -51,33 +49,25 @@ def _newest(run: RunConfig) -> Findings:
 
 
 def _loadable(run: RunConfig, named: str, directory: Path) -> Findings:
-    """Compare a complete checkpoint with the files that this run's ranks will load, and with its run's settings.
+    """Compare a complete checkpoint with the files that this run's ranks will load.
 
     On nodes without a shared directory only this node's files are seen; without any, nothing is compared.
     """
     ranks, name = run.devices, directory.name
     kinds = [SHARDS[content] for content in run[CONTENTS] or SHARDS if content in SHARDS]
     kinds += [REFERENCE] if run.rpg.reference.mode != "old" and not run[f"{MODEL}.lora_rank"] else []
-    saved = {kind: ranks_that_saved(directory, kind) for kind in kinds}
-    others = sorted(set().union(*saved.values()) - {ranks})
+    saved = {kind: sizes for kind in kinds if (sizes := ranks_that_saved(directory, kind))}
     export = f"`rpg export {directory} --out DIR` makes a model from which a new run starts"
+    others = sorted(set().union(*saved.values()) - {ranks})
     if others and not any(ranks in sizes for sizes in saved.values()):
         message = f"{name} was saved by {others[0]} ranks, and verl loads it with as many; this run has {ranks}"
         yield run.error(named, message, f"use {others[0]} GPUs; rewrite it by `rpg export --ranks {ranks}`; {export}")
         return
-    for kind, sizes in saved.items() if any(saved.values()) else ():
-        if ranks not in sizes:
-            what = f"has no {kind} of {ranks} ranks, which this run loads"
-            yield run.error(named, f"{name} {what}", f"resume with the settings with which it was saved; {export}")
-    config, _ = recorded(directory.parent)
-    of_optimizer = [f"{OPTIM}.optimizer", f"{OPTIM}.optimizer_impl"] if "optim" in kinds else []
-    for key in (f"{ACTOR}.strategy", f"{FSDP}.fsdp_size", f"{MODEL}.lora_rank", *of_optimizer):
-        if config and value_at(config, key) != run[key]:  # whatever rpg.resume_changed says
-            message = f"{name} was saved with {key}={shown(value_at(config, key))}: its files do not fit"
-            yield run.error(key, message, "resume with that, or start a new run under another name")
+    if missing := [kind for kind in kinds if saved and ranks not in saved.get(kind, ())]:
+        message = f"{name} has no {', '.join(missing)} of {ranks} ranks, which this run loads"
+        yield run.error(named, message, f"resume with the settings with which it was saved; {export}")
     if run["trainer.v1.trainer_mode"] != "sync" and (directory / UNITS_FILE).is_file():
         units = len(json.loads((directory / UNITS_FILE).read_bytes()))
         if units != run[UNITS]:
-            yield run.error(
-                UNITS, f"{name} holds a queue of {units} units, and loads with as many", f"set it to {units}"
-            )
+            message = f"{name} holds a queue of {units} units, and loads with as many"
+            yield run.error(UNITS, message, f"set it to {units}")

@@ -17,7 +17,7 @@ from rpg.checks.preflight import CHECKS, findings, name_of, rule_of
 from rpg.config import flags, freeze
 from rpg.config.compose import of_script
 from rpg.config.resolvers import cpu_dtype
-from rpg.diagnostics import ABSENT, MARKS, BadSetting, Diagnostic, Refused, fitted
+from rpg.diagnostics import ABSENT, BadSetting, Diagnostic, Findings, Refused, fitted
 from rpg.gpu_host import visible
 from rpg.names import ADVANTAGES
 from rpg.names import LOSSES as LOSS_NAMES
@@ -31,7 +31,6 @@ import verl
 from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY
 print("\\nPROBE" + json.dumps([*POLICY_LOSS_REGISTRY, *map(str, ADV_ESTIMATOR_REGISTRY)]))
 """
-PROBE_LIMIT = 240  # seconds; a first import of verl takes up to a minute on a small machine
 PACKAGES = ("verl", "torch", "vllm", "ray", "transformers", "flash-attn", "schedulefree")
 GB = 1e9
 DEMO = 9  # GB of memory of `rpg demo`
@@ -42,7 +41,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg doctor`."""
     parser.add_argument("script", nargs="?", help="a launch script, by name or path")
     flags.configure(parser)
-    parser.add_argument("-v", "--verbose", action="store_true", help="also list the checks that passed or were not run")
     parser.add_argument("--list", action="store_true", help="list the checks of a run with their rules, and exit")
 
 
@@ -60,61 +58,40 @@ def run(args: argparse.Namespace) -> int:
         print(*fitted(machine(), 10), sep="\n")
     counts: Counter[str] = Counter()
     for name, found in checked(args.script, overrides):
-        counts[found.level] += 1
-        if args.verbose or found.level in ("error", "warning"):
-            print(*fitted([f"{MARKS[found.level]}  {name}: {found}"], 6), sep="\n", flush=True)
-    failed = f"{counts['error']} failed, " if counts["error"] else ""
-    warned = f"{counts['warning']} warned, " if counts["warning"] else ""
-    more = "" if args.verbose else " (-v lists them)"
-    print(f"{failed}{warned}{counts['ok']} checks passed, {counts['skip']} not run{more}")
+        counts.update({one.level for one in found} or {"ok"})
+        lines = (f"{'FAIL' if one.level == 'error' else 'warn'}  {name}: {one}" for one in found)
+        print(*fitted(lines, 6), sep="\n", end="\n" * bool(found), flush=True)
+    print(f"{counts['error']} failed, {counts['warning']} warned, {counts['ok']} checks passed (rpg doctor --list)")
     return 1 if counts["error"] else 0
 
 
-def checked(script: str | None, overrides: list[str]) -> Iterator[tuple[str, Diagnostic]]:
-    """Yield name and findings of each check, and show on a terminal which one runs."""
-    say("plugin: imports verl in a fresh process")
-    yield "plugin", plugin(PROBE)
+def checked(script: str | None, overrides: list[str]) -> Iterator[tuple[str, list[Diagnostic]]]:
+    """Yield name and findings of each check."""
+    yield "plugin", list(plugin(PROBE))
     if script is None:
-        say("")
         return
-    say("configuration")
     try:
         config = freeze.freeze(of_script(scripts.find(script), overrides))
-        for note in freeze.export(config):  # the environment of the run's processes
-            yield "configuration", Diagnostic("note", ABSENT, note.removeprefix("warning: "), level="warning")
-    except ValueError as error:
-        refused = error.diagnostics if isinstance(error, Refused) else [Diagnostic(script, ABSENT, str(error))]
-        yield from (("configuration", found) for found in refused)
+    except Refused as refused:
+        yield "configuration", refused.diagnostics
         return
+    notes = freeze.export(config)  # the environment of the run's processes
+    yield "configuration", [Diagnostic("note", ABSENT, note.removeprefix("warning: "), "", "warning") for note in notes]
     for check in (check for checks in CHECKS.values() for check in checks):
-        say(name_of(check))
-        for found in findings(check, config) or [Diagnostic("rule", ABSENT, rule_of(check), level="ok")]:
-            say("")
-            yield name_of(check), found
-    say("")
-
-
-def say(what: str) -> None:
-    """Show on a terminal what is being checked, in place of what was."""
-    if sys.stderr.isatty():
-        print(f"\r\033[K{what and f'checking: {what}'}", end="", file=sys.stderr, flush=True)
+        yield name_of(check), findings(check, config)
 
 
 def machine() -> Iterator[str]:
     """Yield lines about this machine, and what fits on it."""
-    versions = [f"{name} {version(name)}" for name in PACKAGES if version(name)]
-    memory, here = psutil.virtual_memory(), shutil.disk_usage(Path.cwd())
+    installed = {found.name.lower(): found.version for found in metadata.distributions()}
+    memory, here, gpus = psutil.virtual_memory(), shutil.disk_usage(Path.cwd()), visible()
+    versions = [f"{name} {installed[name]}" for name in PACKAGES if name in installed]
     yield f"packages  Python {sys.version.split()[0]}, {', '.join(versions)}"
     yield f"CPU       {os.cpu_count()} cores, multiplies in {cpu_dtype()}"
     yield f"memory    {memory.available / GB:.0f} of {memory.total / GB:.0f} GB free"
     yield f"disk      {here.free / GB:.0f} GB free in {Path.cwd()}"
-    gpus = visible()
     for gpu in gpus:
         yield f"GPU {gpu.index}     {gpu.name}, {gpu.memory / GB:.0f} GB, driver {gpu.driver}"
-    running = sum(process.info["name"] == "raylet" for process in psutil.process_iter(["name"]))
-    address = os.environ.get("RAY_ADDRESS")
-    here_run = f"{running} nodes run here" if running else "none runs"
-    yield f"Ray       {f'RAY_ADDRESS={address}' if address else here_run}"
     fits = [f"rpg demo ({DEMO} GB)"] if memory.available > DEMO * GB else []
     smallest = min((gpu.memory for gpu in gpus), default=0) / GB
     fits += ["profile=one_gpu"] if smallest >= SMALLEST else []
@@ -122,27 +99,11 @@ def machine() -> Iterator[str]:
     yield f"fits      {', '.join(fits) or 'no run of the recipe: too little memory'}; `rpg plan NAME` estimates a run"
 
 
-def version(name: str) -> str | None:
-    """Return the installed version of a package, or None."""
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None
-
-
-def plugin(probe: str) -> Diagnostic:
-    """Check that every loss and estimator is registered in a process that has imported only verl."""
-    command, remedy = [sys.executable, "-c", probe], "run pip install -e . in the environment of verl"
-    try:
-        process = subprocess.run(command, capture_output=True, text=True, timeout=PROBE_LIMIT, check=False)
-    except subprocess.TimeoutExpired:
-        return Diagnostic("import verl", ABSENT, f"no answer within {PROBE_LIMIT} s", "does the file system hang?")
+def plugin(probe: str) -> Findings:
+    """Every loss and estimator is registered in a process that has imported only verl."""
+    process = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=False)
     _, marker, answer = process.stdout.rpartition("\nPROBE")
-    if process.returncode or not marker:
-        message = (process.stderr.strip() or "no message").splitlines()[-1]
-        return Diagnostic("import verl", ABSENT, f"ended with exit code {process.returncode}: {message}", remedy)
-    registered = json.loads(answer)
+    registered = json.loads(answer) if marker and not process.returncode else []
     if missing := [name for name in (*LOSS_NAMES, *ADVANTAGES) if name not in registered]:
-        return Diagnostic("import verl", ABSENT, f"does not register {', '.join(missing)}", remedy)
-    passed = f"registers {len(LOSS_NAMES)} losses and {len(ADVANTAGES)} estimators"
-    return Diagnostic("import verl", ABSENT, passed, level="ok")
+        message = f"does not register {', '.join(missing)} ({process.stderr.strip()[-500:]})"
+        yield Diagnostic("import verl", ABSENT, message, "run pip install -e . in the environment of verl")

@@ -1,67 +1,44 @@
-"""Checks of the machine and its packages: devices, builds of torch, vLLM and flash-attn, /dev/shm."""
+"""Checks of the machine and its packages: devices, flash-attn, loggers, /dev/shm, memory and disk."""
 
 import importlib
 import importlib.util
 import os
 import shutil
 import sys
-from importlib import metadata
 from importlib.machinery import PathFinder
 from pathlib import Path
 
 from rpg.config.run_config import RunConfig, logs_to
-from rpg.config.verl_keys import MODEL, OPTIM, RAY, ROLLOUT
+from rpg.config.verl_keys import ACTOR, FSDP, MODEL, OPTIM, RAY, ROLLOUT
 from rpg.diagnostics import ABSENT, Diagnostic, Findings
+from rpg.files.integrity import steps
+from rpg.gpu_host import visible
+from rpg.names import MOVING_REFERENCES
+from rpg.plan import GB, Shape, bytes_of, copies, estimate, shape_of, state
 from rpg.verl_plugin.schedule_free import INSTALL, PACKAGE, asked_for
 
-ENVIRONMENT = "activate the environment of scripts/setup_gpu.sh, or set PYTHON=/path/to/python"
 WITHOUT = "add attention=sdpa, which does not need flash-attn (docs/gpu.md)"
 GPUS = "trainer.n_gpus_per_node"
+MIB = 2**20
 
 
 def devices(run: RunConfig) -> Findings:
-    """The machine, or the Ray that the run starts, has the GPUs and GPU builds; several nodes need a cluster.
+    """The machine, or the Ray that the run starts, has the GPUs of the run.
 
     Ray would wait for missing GPUs. verl checks a cluster's devices after submission.
     """
     if run.cluster:
-        yield run.error(GPUS, "verl checks the cluster's devices", "", "skip")
         return
-    if run["trainer.nnodes"] > 1:
-        message = "needs a cluster, but this run starts its own Ray"
-        yield run.error("trainer.nnodes", message, "set RAY_ADDRESS, or NNODES=1")
-        return
-    if run["trainer.device"] == "cuda":
-        import torch
-
-        cpu_torch = torch.version.cuda is None and torch.version.hip is None
-        packages = [f"torch {metadata.version('torch')}"] if cpu_torch else []
-        vllm = importlib.util.find_spec("vllm") and metadata.version("vllm")
-        if vllm and vllm.endswith("+cpu"):
-            packages.append(f"vllm {vllm}")
-        if packages:
-            message = f"CPU builds in {sys.prefix}: {' and '.join(packages)}"
-            yield run.error("trainer.device", message, f"{ENVIRONMENT}, or use profile=cpu in this one")
-            return
-    need, present = run[GPUS] + run.rollout_devices, run[f"{RAY}.num_gpus"]
+    need, present = run.devices + run.rollout_devices, run[f"{RAY}.num_gpus"]
     place, remedy = f"{RAY}.num_gpus is", f"set {RAY}.num_gpus to {need}"
     if present is None:
         import torch
 
-        present, place = torch.cuda.device_count(), "this machine has"
-        remedy = f"set {GPUS}, set RAY_ADDRESS to a cluster that has them, or use profile=cpu"
+        present, place = torch.cuda.device_count(), f"torch {torch.__version__} of {sys.prefix} sees"
+        remedy = f"set {GPUS}, RAY_ADDRESS, profile=cpu, or activate the environment of scripts/setup_gpu.sh"
     if present < need:
-        more = f"and {run.rollout_devices} for {ROLLOUT}: " if run.rollout_devices else ""
-        yield run.error(GPUS, f"{more}{place} {present}", remedy)
-
-
-def directory_name(run: RunConfig) -> Findings:
-    """The name of an output directory has no variable, which Ray would expand to another directory."""
-    for key in ("trainer.default_local_dir", "trainer.validation_data_dir"):
-        path = run[key]
-        if path is not None and os.path.expandvars(path) != path:
-            message = f"Ray would read it as {os.path.expandvars(path)}"
-            yield run.error(key, message, "use a directory without $ in its name (CKPTS_DIR)")
+        message = f"the run needs {need} GPUs on {run['trainer.nnodes']} nodes, and {place} {present}"
+        yield run.error(GPUS, message, remedy)
 
 
 LIBRARIES = ("datasets", "hydra", "numpy", "omegaconf", "pandas", "peft", "pyarrow", "ray", "tensordict", "torch",
@@ -83,36 +60,16 @@ def working_directory(run: RunConfig) -> Findings:
             yield Diagnostic(str(files[name]), ABSENT, message, "rename it, or start the run in another directory")
 
 
-def _import_error(module: str) -> str | None:
-    """Return why a module cannot be imported, on one line, or None."""
-    try:
-        importlib.import_module(module)
-    except (ImportError, OSError) as error:  # a library that cannot be loaded raises one or the other
-        return " ".join(str(error).split()) or type(error).__name__
-    return None
-
-
 def flash_attention(run: RunConfig) -> Findings:
-    """Flash-attn can be imported if the model asks for it, and log-probs over a large vocabulary have a kernel."""
-    attention, fused = f"{MODEL}.override_config.attn_implementation", f"{MODEL}.use_fused_kernels"
-    if run.cluster:
+    """Flash-attn can be imported if the model asks for it. Skipped on a cluster, whose nodes have their own."""
+    attention = f"{MODEL}.override_config.attn_implementation"
+    if run.cluster or run[attention] != "flash_attention_2":
         return
-    if run[attention] == "flash_attention_2" and (reason := _import_error("flash_attn")):
+    try:
+        importlib.import_module("flash_attn")
+    except (ImportError, OSError) as error:  # a library that cannot be loaded raises one or the other
         remedy = f"{WITHOUT}, or install it: FLASH_ATTN_WHEEL=URL or FLASH_ATTN=1 bash scripts/setup_gpu.sh"
-        yield run.error(attention, f"flash-attn cannot be imported ({reason})", remedy)
-        return
-    kernel = "flash_attn.ops.triton.cross_entropy"
-    if run["trainer.device"] == "cuda" and not run[fused] and (reason := _import_error(kernel)):
-        message = f"without flash-attn's cross-entropy ({reason}) verl processes the logits token by token"
-        yield run.error(fused, message, "set it to true, or install flash-attn (scripts/setup_gpu.sh)", "warning")
-
-
-def schedule_free_package(run: RunConfig) -> Findings:
-    """The package schedulefree is installed if it is used. Skipped on a cluster, whose nodes have their own."""
-    key = f"{OPTIM}.optimizer_impl"
-    if not run.cluster and asked_for(run[key]) and importlib.util.find_spec(PACKAGE) is None:
-        message = f"the package {PACKAGE} is not installed"
-        yield run.error(key, message, f"install it with {INSTALL}, or use optim=adamw")
+        yield run.error(attention, f"flash-attn cannot be imported ({' '.join(str(error).split())})", remedy)
 
 
 # of trainer.logger, the module that verl's Tracking imports; console and file need none
@@ -122,28 +79,78 @@ LOGGERS = {
 }  # fmt: skip
 
 
-def logger_packages(run: RunConfig) -> Findings:
-    """The packages of trainer.logger are installed; verl imports them after the start. Skipped on a cluster."""
-    for name in LOGGERS if not run.cluster else ():
-        if logs_to(run["trainer.logger"], name) and importlib.util.find_spec(LOGGERS[name]) is None:
-            message = f"{name} needs the package {LOGGERS[name]}, which {sys.prefix} does not have"
-            yield run.error("trainer.logger", message, f"install it, or leave {name} out")
+def packages(run: RunConfig) -> Findings:
+    """The packages of trainer.logger and schedulefree are installed if they are used.
+
+    verl imports them after the start. Skipped on a cluster, whose nodes have their own.
+    """
+    if run.cluster:
+        return
+    impl = f"{OPTIM}.optimizer_impl"
+    if asked_for(run[impl]) and importlib.util.find_spec(PACKAGE) is None:
+        yield run.error(impl, f"{sys.prefix} has no {PACKAGE}", f"install it with {INSTALL}, or use optim=adamw")
+    for name, module in LOGGERS.items():
+        if logs_to(run["trainer.logger"], name) and importlib.util.find_spec(module) is None:
+            yield run.error("trainer.logger", f"{sys.prefix} has no {module}", f"install it, or leave {name} out")
 
 
 SHARED_MEMORY = 2**30  # bytes; NCCL's documentation asks for 1 GB in a container
-QUEUE = 160 * 2**20  # bytes: the queue of vLLM's engine to its workers (10 chunks of 16 MiB)
+QUEUE = 160 * MIB  # bytes: the queue of vLLM's engine to its workers (10 chunks of 16 MiB)
+BUCKET = f"{ROLLOUT}.checkpoint_engine.update_weights_bucket_megabytes"
 
 
 def shared_memory(run: RunConfig) -> Findings:
-    """/dev/shm has space for NCCL, data loaders and vLLM's queues on GPUs.
+    """/dev/shm has space for NCCL, data loaders and vLLM's queues on GPUs, on a CPU for a bucket of weights per rank.
 
     A process that writes beyond /dev/shm is killed without a message; Ray only moves its objects to a disk.
-    For a CPU the check weight_bucket asks for what is written there.
     """
-    if run.cluster or run["trainer.device"] != "cuda":
+    shape = _shape(run)
+    if run.cluster or (run.on_cpu and shape is None):
         return
     need, free = SHARED_MEMORY + run[GPUS] * QUEUE, shutil.disk_usage("/dev/shm").free
+    if run.on_cpu and shape:
+        need = run[GPUS] * min(run[BUCKET] * MIB, shape.parameters * bytes_of(run[f"{FSDP}.model_dtype"]))
     if free < need:
-        message = f"has {free / 1e6:.0f} MB free, and NCCL, data loaders and vLLM need {need / 1e6:.0f}"
+        message = f"has {free / 1e6:.0f} MB free, and the run needs {need / 1e6:.0f}"
         remedy = "docker run --shm-size=16g (or --ipc=host); on a host, mount -o remount,size=16g /dev/shm"
         yield Diagnostic("/dev/shm", ABSENT, message, remedy)
+
+
+def _shape(run: RunConfig) -> Shape | None:
+    """Return the model's shape, or None if it is unknown."""
+    try:
+        return shape_of(run[f"{MODEL}.path"])
+    except ValueError:
+        return None
+
+
+def disk(run: RunConfig) -> Findings:
+    """Two checkpoints fit on the disk: otherwise a failure while the second is written could leave none.
+
+    A checkpoint has weights, two moments, and a moving reference; every rank writes its shards.
+    """
+    shape = _shape(run)
+    if shape is None or run["trainer.save_freq"] < 1 or run["trainer.val_only"]:
+        return
+    weights, moments = state(shape, run)
+    size = copies(run) * (weights * (1 + (run.rpg.reference.mode in MOVING_REFERENCES)) + moments)
+    target = run.directory.absolute()
+    place = next(folder for folder in (target, *target.parents) if os.path.exists(folder))
+    free = shutil.disk_usage(place).free
+    there = min(len(steps(target)), 2) if run["trainer.resume_mode"] != "disable" else 0
+    if (2 - there) * size > free:
+        message = f"two checkpoints need {2 * size / GB:.3g} GB, and {place} has {free / GB:.3g}"
+        yield run.error("trainer.default_local_dir", message, "set CKPTS_DIR elsewhere")
+
+
+def memory(run: RunConfig) -> Findings:
+    """The run fits the GPUs here, by the estimate of `rpg plan`, if the model's shape is known."""
+    gpus, shape = [] if run.cluster or run.logical else visible(), _shape(run)
+    if gpus and shape:
+        device = min(gpu.memory for gpu in gpus)
+        fits, lines = estimate(shape, run, device)
+        if not fits:
+            needs = "; ".join(" ".join(line.split()) for line in lines)
+            more = f"more GPUs, {FSDP}.param_offload=true, another {ROLLOUT}.gpu_memory_utilization, or a smaller"
+            remedy = f"use {more} {ACTOR}.ppo_max_token_len_per_gpu or data.max_response_length"
+            yield Diagnostic("GPU memory", ABSENT, f"{device / GB:.3g} GB do not hold the run: {needs}", remedy)

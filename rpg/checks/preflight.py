@@ -6,15 +6,15 @@ check is added only if without it a result would be silently wrong, or hours of 
 
 import inspect
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from typing import Literal
 
-from rpg.checks import budgets, checkpoint, data, loss, machine, model, off_policy, settings, user, verl
+from rpg.checks import checkpoint, data, loss, machine, model, off_policy, settings, user, verl
 from rpg.config.run_config import RunConfig
 from rpg.diagnostics import ABSENT, Diagnostic, Findings, Refused
 
 # cheap: does not import verl, a second in total; verl: imports verl or transformers, or reads a checkpoint;
-# thorough: reads all rows, loads the tokenizer, starts processes
+# thorough: of `rpg doctor` alone, an estimate
 Cost = Literal["cheap", "verl", "thorough"]
 # what a check depends on; files and machine of a submitted run are the cluster's
 Subject = Literal["settings", "files", "machine"]
@@ -24,45 +24,29 @@ CHEAP_OR_VERL: tuple[Cost, ...] = ("cheap", "verl")  # costs of the checks that 
 
 CHECKS: dict[tuple[Cost, Subject], tuple[Check, ...]] = {
     ("cheap", "settings"): (
+        settings.without_effect,
         settings.mini_batches,
         settings.ulysses,
         settings.token_budgets,
-        settings.overlong_shaping,
-        settings.dynamic_sampling,
-        settings.resumption,
-        settings.saving,
-        settings.validation,
-        settings.read_by_verl,
-        settings.lora,
-        loss.names_of_ours,
+        settings.rewards_and_filter,
+        settings.checkpoints_and_logs,
         loss.read_by_the_loss,
-        loss.kl_counted_once,
         loss.reference,
-        loss.aggregation_of_the_loss,
-        loss.schedule_free,
-        loss.kl_of_responses,
-        loss.one_update_a_batch,
-        loss.groups_of_one,
-        off_policy.weights,
-        off_policy.rejection_sampling,
+        loss.updates,
+        off_policy.corrections,
         off_policy.asynchronous_pi_old,
-        off_policy.kl_of_stale_responses,
-        off_policy.staleness,
+        off_policy.stale_responses,
         off_policy.separate_rollouts,
         off_policy.sampled_distribution,
-        user.judge,
     ),
-    ("cheap", "files"): (user.reward_function, data.data_files, model.model_directory),
+    ("cheap", "files"): (data.data_files, model.model_directory),
     ("cheap", "machine"): (
         machine.flash_attention,
-        machine.schedule_free_package,
-        machine.logger_packages,
+        machine.packages,
         machine.devices,
         machine.shared_memory,
-        machine.directory_name,
         machine.working_directory,
-        budgets.weight_bucket,
-        budgets.disk,
+        machine.disk,
     ),
     ("verl", "settings"): (verl.registered, verl.dataclasses),
     ("verl", "machine"): (verl.cpus,),
@@ -74,8 +58,7 @@ CHECKS: dict[tuple[Cost, Subject], tuple[Check, ...]] = {
         user.reward_trial,
         checkpoint.checkpoint,
     ),
-    ("thorough", "files"): (data.rows,),
-    ("thorough", "machine"): (budgets.memory,),
+    ("thorough", "machine"): (machine.memory,),
 }
 
 
@@ -94,25 +77,8 @@ def findings(check: Check, run: RunConfig) -> list[Diagnostic]:
     try:
         return list(check(run))
     except ImportError as error:
-        message = f"{error}, in {sys.prefix}"
-        return [
-            Diagnostic(
-                "environment",
-                ABSENT,
-                message,
-                "use the environment of scripts/setup_gpu.sh, or pip install 'verl[vllm]'",
-            )
-        ]
-
-
-def ask(
-    run: RunConfig, costs: Collection[Cost], subjects: Collection[Subject] = SUBJECTS
-) -> Iterator[tuple[Check, list[Diagnostic]]]:
-    """Run the checks of these costs and subjects; yield each with its findings."""
-    for (cost, subject), checks in CHECKS.items():
-        if cost in costs and subject in subjects:
-            for check in checks:
-                yield check, findings(check, run)
+        remedy = "use the environment of scripts/setup_gpu.sh, or pip install 'verl[vllm]'"
+        return [Diagnostic("environment", ABSENT, f"{error}, in {sys.prefix}", remedy)]
 
 
 def refuse(
@@ -122,10 +88,11 @@ def refuse(
 
     Raises Refused with all errors of the first cost that has some.
     """
-    warnings: list[Diagnostic] = []
+    found: list[Diagnostic] = []
     for cost in costs:
-        diagnostics = [diagnostic for _, found in ask(run, [cost], subjects) for diagnostic in found]
-        if errors := [diagnostic for diagnostic in diagnostics if diagnostic.level == "error"]:
+        for subject in subjects:
+            for check in CHECKS.get((cost, subject), ()):
+                found += findings(check, run)
+        if errors := [diagnostic for diagnostic in found if diagnostic.level == "error"]:
             raise Refused(errors)
-        warnings += [diagnostic for diagnostic in diagnostics if diagnostic.level == "warning"]
-    return warnings
+    return found

@@ -5,29 +5,46 @@ A check is a function that preflight.py calls; the first sentence of its docstri
 
 from rpg.config.run_config import RunConfig, logs_to
 from rpg.config.user_code import is_ours
-from rpg.config.verl_keys import ACTOR, FUNCTION, MODEL, OPTIM, OVERLONG, REF, ROLLOUT
+from rpg.config.verl_keys import ACTOR, FSDP, FUNCTION, MODEL, OPTIM, OVERLONG, REF, ROLLOUT
 from rpg.diagnostics import Findings
 
 METRICS = ("acc", "score", "reward")  # keys that rpg.rewards returns, and verl's name of the reward
 BATCH, MINI_BATCH, N = "data.train_batch_size", f"{ACTOR}.ppo_mini_batch_size", f"{ROLLOUT}.n"
-PADS = "verl would pad the batch with made-up samples"
+ULYSSES = "ulysses_sequence_parallel_size"
+# keys that verl's FSDP engine and V1 trainer do not read, or that change the training unasked: the values without an
+# effect, and what happens with another
+FIXED = {
+    f"{ACTOR}.clip_ratio": ((0.2,), "is not read; clip=LOW_HIGH sets clip_ratio_low and clip_ratio_high"),
+    f"{ACTOR}.checkpoint.async_save": ((False,), "is Megatron's: with FSDP verl would not update its tracker"),
+    "trainer.default_hdfs_dir": ((None,), "is not read with FSDP: verl copies nothing there"),
+    f"{ROLLOUT}.repetition_penalty": ((None, 1.0), "is not read: verl always sends 1"),
+    "trainer.critic_warmup": ((0,), "would leave out the actor's updates; there is no critic"),
+    f"{MODEL}.lora.rank": ((0,), f"is Megatron's: with FSDP no adapter would be trained; set {MODEL}.lora_rank"),
+    "actor_rollout_ref.hybrid_engine": ((True,), "puts the reference into another process than the actor"),
+    f"{ACTOR}.{ULYSSES}": ((1,), f"also changes the reference; set fsdp_config.{ULYSSES} of each"),
+    f"{REF}.{ULYSSES}": ((1,), f"is deprecated; set fsdp_config.{ULYSSES}"),
+}
+
+
+def without_effect(run: RunConfig) -> Findings:
+    """Keys that verl does not read here, or that would change the training unasked, keep their defaults."""
+    for key, (values, message) in FIXED.items():
+        if run[key] not in values:
+            yield run.error(key, message, "remove it")
+    steps, ratio, adapter = f"{OPTIM}.lr_warmup_steps", f"{OPTIM}.lr_warmup_steps_ratio", f"{MODEL}.lora_adapter_path"
+    if run[ratio] and run[steps] > 0:
+        yield run.error(ratio, f"is not read with {run.shown(steps)}", f"set {steps}=-1")
+    if run[adapter] and not run[f"{MODEL}.lora_rank"]:
+        yield run.error(adapter, "is not loaded without a rank", f"set {MODEL}.lora_rank to the adapter's")
 
 
 def mini_batches(run: RunConfig) -> Findings:
     """The mini-batch divides the batch, and the ranks its responses; otherwise verl pads with made-up samples."""
-    _, size = sequence_parallel(run)
+    ranks = max(1, run.devices // run[f"{FSDP}.{ULYSSES}"])
     if run[BATCH] % run[MINI_BATCH]:
-        yield run.error(MINI_BATCH, f"does not divide {run.shown(BATCH)}; {PADS}", "choose one that divides it")
-    elif run[MINI_BATCH] * run[N] % (ranks := max(1, run.devices // size)):
-        message = f"times {run.shown(N)} responses are not divided by {ranks} data-parallel ranks; {PADS}"
-        yield run.error(MINI_BATCH, message, "raise it, or use fewer GPUs")
-
-
-def sequence_parallel(run: RunConfig, section: str = ACTOR) -> tuple[str, int]:
-    """Return the key that verl reads for Ulysses, and its value: of its two keys the deprecated one above 1."""
-    old, new = f"{section}.ulysses_sequence_parallel_size", f"{section}.fsdp_config.ulysses_sequence_parallel_size"
-    key = old if run[old] > 1 else new
-    return key, run[key]
+        yield run.error(MINI_BATCH, f"does not divide {run.shown(BATCH)}", "choose one that divides it")
+    elif run[MINI_BATCH] * run[N] % ranks:
+        yield run.error(MINI_BATCH, f"times {run.shown(N)} is not divided by {ranks} ranks", "raise it")
 
 
 def ulysses(run: RunConfig) -> Findings:
@@ -37,136 +54,62 @@ def ulysses(run: RunConfig) -> Findings:
     sequence: on two ranks log-probs were off by up to 2.4 nats.
     """
     attention, packs = f"{MODEL}.override_config.attn_implementation", f"{MODEL}.use_remove_padding"
-    for section in (ACTOR, *([REF] if run.has_reference_model else [])):
-        key, size = sequence_parallel(run, section)
-        if size > 1 and run[attention] not in ("flash_attention_2", "flash_attention_3"):
-            message = f"with {run.shown(attention)} attends to parts of a sequence"
-            yield run.error(key, message, "set it to 1, or use flash-attn")
-        elif size > 1 and not run[packs]:
-            yield run.error(key, f"is not read with {run.shown(packs)}", "set it to 1, or pack the sequences")
+    for key in (f"{FSDP}.{ULYSSES}", *([f"{REF}.fsdp_config.{ULYSSES}"] if run.has_reference_model else [])):
+        if run[key] > 1 and not (str(run[attention]).startswith("flash_attention") and run[packs]):
+            yield run.error(key, f"needs flash-attn and {packs}=true, or each rank attends to a part", "set it to 1")
 
 
 def token_budgets(run: RunConfig) -> Findings:
-    """Prompt plus response fits into every token budget, and verl cuts neither at another length."""
-    of_reference = run.has_reference_model and not run[f"{MODEL}.lora_rank"]
-    budgets = (
+    """Prompt plus response fits into every token budget.
+
+    vLLM would shorten responses; verl's micro-batches would end the run at the first response of full length.
+    """
+    ranks, dynamic, tokens = run[f"{FSDP}.{ULYSSES}"], "log_prob_use_dynamic_bsz", "log_prob_max_token_len_per_gpu"
+    of_reference = run.has_reference_model and run[f"{REF}.{dynamic}"]
+    budgets = (  # key, whether it is read, ranks that share a sequence
         (f"{ROLLOUT}.max_model_len", True, 1),
-        (f"{ROLLOUT}.max_num_batched_tokens", not run[f"{ROLLOUT}.enable_chunked_prefill"], 1),
-        (f"{ACTOR}.ppo_max_token_len_per_gpu", run[f"{ACTOR}.use_dynamic_bsz"], sequence_parallel(run)[1]),
-        (
-            f"{ROLLOUT}.log_prob_max_token_len_per_gpu", run[f"{ROLLOUT}.log_prob_use_dynamic_bsz"],
-            sequence_parallel(run)[1],
-        ),
-        (
-            f"{REF}.log_prob_max_token_len_per_gpu", of_reference and run[f"{REF}.log_prob_use_dynamic_bsz"],
-            sequence_parallel(run, REF)[1],
-        ),
-    )  # fmt: skip
-    for key, applies, parts in budgets:
-        if applies and run[key] is not None and run[key] * parts < run.length:
-            short = f"is below data.max_prompt_length + data.max_response_length = {run.length} tokens"
-            yield run.error(key, short, "raise it, or shorten the lengths")
-    for cut, length in (("response_length", "data.max_response_length"), ("prompt_length", "data.max_prompt_length")):
-        if run[f"{ROLLOUT}.{cut}"] not in (None, run[length]):
-            yield run.error(f"{ROLLOUT}.{cut}", f"would cut at another length than {run.shown(length)}", "remove it")
+        (f"{ACTOR}.ppo_max_token_len_per_gpu", run[f"{ACTOR}.use_dynamic_bsz"], ranks),
+        (f"{ROLLOUT}.{tokens}", run[f"{ROLLOUT}.{dynamic}"], ranks),
+        (f"{REF}.{tokens}", of_reference, run[f"{REF}.fsdp_config.{ULYSSES}"]),
+    )
+    for key, is_read, parts in budgets:
+        if is_read and run[key] is not None and run[key] * parts < run.length:
+            yield run.error(key, f"is below prompt + response = {run.length} tokens", "raise it")
 
 
-def overlong_shaping(run: RunConfig) -> Findings:
-    """The overlong penalty is read, and begins before the longest response and not before the first token."""
-    if not run[f"{OVERLONG}.enable"]:
-        return
-    off, longest = f"set {OVERLONG}.enable=false", "reward.reward_kwargs.max_resp_len"
-    response = run["data.max_response_length"]
-    if run["reward.reward_manager.name"] != "dapo":
-        yield run.error("reward.reward_manager.name", f"does not read {OVERLONG}", f"use dapo, or {off}")
-    elif run[longest] != response:
-        message = f"must be data.max_response_length={response}, or the penalty begins at another length"
-        yield run.error(longest, message, "remove the override")
-    for name in ("len", "penalty_factor", "log"):
-        if run[f"{OVERLONG}.{name}"] is None:
-            yield run.error(f"{OVERLONG}.{name}", "is needed by the overlong buffer")
-    if (run[f"{OVERLONG}.len"] or 0) >= response:
-        message = f"is not below data.max_response_length={response}: every response would be penalised"
-        yield run.error(f"{OVERLONG}.len", message, f"shorten it, or {off}")
+def rewards_and_filter(run: RunConfig) -> Findings:
+    """The overlong penalty is read and begins within the response; filtering has a metric and groups of two or more."""
+    manager, response = "reward.reward_manager.name", "data.max_response_length"
+    if run[f"{OVERLONG}.enable"]:
+        if run[manager] != "dapo":
+            yield run.error(manager, f"does not read {OVERLONG}", f"use dapo, or set {OVERLONG}.enable=false")
+        if (run[f"{OVERLONG}.len"] or 0) >= run[response]:
+            yield run.error(f"{OVERLONG}.len", f"penalises every response ({run.shown(response)})", "shorten it")
+    if run["algorithm.filter_groups.enable"]:
+        metric = "algorithm.filter_groups.metric"
+        if is_ours(run[f"{FUNCTION}.path"]) and run[metric] not in METRICS:
+            yield run.error(metric, f"must be a number that the reward returns: {', '.join(METRICS)}", "set it to acc")
+        if run[N] == 1:
+            yield run.error(N, "makes algorithm.filter_groups drop every group", "use 2 or more, or disable the filter")
 
 
-def dynamic_sampling(run: RunConfig) -> Findings:
-    """Filtering has a metric that the reward returns, and groups of two responses; else no batch is ever full."""
-    if not run["algorithm.filter_groups.enable"]:
-        return
-    metric = "algorithm.filter_groups.metric"
-    if run[metric] is None or (is_ours(run[f"{FUNCTION}.path"]) and run[metric] not in METRICS):
-        yield run.error(metric, f"must be a number that the reward returns: {', '.join(METRICS)}", "set it to acc")
-    if run[N] == 1:
-        message = "with algorithm.filter_groups.enable=true drops every group: one response has no variance"
-        yield run.error(N, message, "use 2 or more responses, or disable the filter")
-
-
-def resumption(run: RunConfig) -> Findings:
-    """A named checkpoint is resumed from, and a resume draws no other rows."""
-    mode, path = "trainer.resume_mode", "trainer.resume_from_path"
-    for key in ("data.train_max_samples", "data.val_max_samples"):
-        if run["data.seed"] is None and run[key] > 0:
-            message = f"with {run.shown(key)}: each start, also a resume, would draw other rows"
-            yield run.error("data.seed", message, "set it to a number")
-    if (run[mode] == "resume_path") != (run[path] is not None):
-        remedy = f"set {mode}=resume_path and name a run's global_step_N directory, or remove both"
-        yield run.error(path, f"does not agree with {run.shown(mode)}", remedy)
-
-
-def saving(run: RunConfig) -> Findings:
-    """Checkpoints hold what a resume needs, where it looks for them."""
-    contents = f"{ACTOR}.checkpoint.save_contents", f"{ACTOR}.checkpoint.load_contents"
+def checkpoints_and_logs(run: RunConfig) -> Findings:
+    """Checkpoints hold what a resume needs and it looks for them, metrics.jsonl is written, validations are as set."""
     needed = {"model"} if run["trainer.val_only"] else {"model", "optimizer", "extra"}
-    for key in contents:
+    for key in (f"{ACTOR}.checkpoint.save_contents", f"{ACTOR}.checkpoint.load_contents"):
         if isinstance(run[key], list) and (missing := sorted(needed - {*run[key]})):
             level = "error" if "model" in missing else "warning"
-            message = f"lacks {', '.join(missing)}: a resumed run would begin anew with them"
-            yield run.error(key, message, "add them", level)
-    if run[f"{ACTOR}.checkpoint.async_save"]:
-        message = "is a Megatron option; with FSDP verl saves synchronously, and then does not update its tracker"
-        yield run.error(f"{ACTOR}.checkpoint.async_save", message, "remove it")
-    if run["trainer.default_hdfs_dir"] is not None:
-        yield run.error("trainer.default_hdfs_dir", "is not read by FSDP: verl copies nothing there", "remove it")
+            yield run.error(key, f"lacks {', '.join(missing)}: a resume begins anew with them", "add them", level)
     if run["trainer.save_freq"] < 1 and not run["trainer.val_only"]:
-        message = "saves no checkpoint: nothing of the run can be resumed, evaluated (rpg eval) or exported"
+        message = "saves no checkpoint to resume, evaluate or export"
         yield run.error("trainer.save_freq", message, "set it to a number of steps", "warning")
+    mode, path = "trainer.resume_mode", "trainer.resume_from_path"
+    if (run[mode] == "resume_path") != (run[path] is not None):
+        yield run.error(path, f"needs {mode}=resume_path and the other way round", "set both, or remove both")
     if not logs_to(run["trainer.logger"], "file"):
-        message = "lacks file: metrics.jsonl, which rpg table, plot and the progress bar read, is not written"
-        yield run.error("trainer.logger", message, "add file")
-
-
-def validation(run: RunConfig) -> Findings:
-    """A run with val_only validates and ends; a greedy validation has temperature 0."""
+        yield run.error("trainer.logger", "would write no metrics.jsonl, which rpg table and plot read", "add file")
     greedy, temperature = f"{ROLLOUT}.val_kwargs.do_sample", f"{ROLLOUT}.val_kwargs.temperature"
     if run[greedy] is False and run[temperature]:
-        message = f"is not read by verl's V1 trainer: validations would sample with {run.shown(temperature)}"
-        yield run.error(greedy, message, f"set {temperature}=0")
+        yield run.error(greedy, "is not read by verl's V1 trainer: validations would sample", f"set {temperature}=0")
     if run["trainer.val_only"] and not run["trainer.val_before_train"]:
-        message = "with trainer.val_only=true would train: verl ends the run after that validation"
-        yield run.error("trainer.val_before_train", message, "set it to true")
-
-
-def read_by_verl(run: RunConfig) -> Findings:
-    """Settings that another one replaces, or that leave the training out, keep their defaults."""
-    if run[f"{ACTOR}.clip_ratio"] != 0.2:
-        bounds = f"{ACTOR}.clip_ratio_low and {ACTOR}.clip_ratio_high"
-        yield run.error(f"{ACTOR}.clip_ratio", f"is not read: {bounds} are set", "set these, or clip=LOW_HIGH")
-    if run[f"{ROLLOUT}.repetition_penalty"] not in (None, 1.0):
-        yield run.error(f"{ROLLOUT}.repetition_penalty", "is not read: verl always sends 1", "remove it")
-    if run["trainer.critic_warmup"]:
-        message = "would leave out the actor's updates; there is no critic"
-        yield run.error("trainer.critic_warmup", message, "remove it")
-    steps, ratio = f"{OPTIM}.lr_warmup_steps", f"{OPTIM}.lr_warmup_steps_ratio"
-    if run[ratio] and run[steps] > 0:
-        yield run.error(ratio, f"is not read with {run.shown(steps)}", f"set {steps}=-1")
-
-
-def lora(run: RunConfig) -> Findings:
-    """The adapter is trained: verl's FSDP engine reads only lora_rank."""
-    rank = f"{MODEL}.lora_rank"
-    if run[f"{MODEL}.lora.rank"]:
-        message = "is Megatron's key: with FSDP no adapter would be trained"
-        yield run.error(f"{MODEL}.lora.rank", message, f"set {rank}")
-    if run[f"{MODEL}.lora_adapter_path"] and not run[rank]:
-        yield run.error(f"{MODEL}.lora_adapter_path", "is not loaded without a rank", f"set {rank} to the adapter's")
+        yield run.error("trainer.val_before_train", "with trainer.val_only=true would train", "set it to true")

@@ -11,7 +11,6 @@ from typing import Any
 
 from rpg.config.run_config import RunConfig, logs_to
 from rpg.config.verl_keys import PATHS, RAY
-from rpg.diagnostics import Diagnostic, Refused
 from rpg.dotted import put
 from rpg.files.atomic import METRICS, SAMPLES
 from rpg.files.integrity import newest_complete
@@ -35,14 +34,12 @@ def freeze(run: RunConfig, *, contents: bool = True) -> RunConfig:
 
     Has no side effects; reads a checkpoint that may be resumed from. contents: whether to verify its checksums.
 
-    Raises:
-        Refused: an argument of Ray that has no effect. BadSetting: the directory's name cannot be in a configuration.
+    Raises BadSetting for a directory whose name cannot be in a configuration.
     """
     config = run.copy()
     for key in PATHS:
-        path, local = run[key], _absolute if key in ("data.train_files", "data.val_files") else _local
-        if path is not None:
-            put(config, key, local(path) if isinstance(path, str) else [local(part) for part in path])
+        if (path := run[key]) is not None:
+            put(config, key, _local(key, path) if isinstance(path, str) else [_local(key, part) for part in path])
     trainer = config["trainer"]
     directory = os.path.abspath(os.path.expanduser(trainer["default_local_dir"]))
     check_text("trainer.default_local_dir", directory)
@@ -60,26 +57,18 @@ def freeze(run: RunConfig, *, contents: bool = True) -> RunConfig:
     if os.environ.get("RAY_ADDRESS"):
         for key in OF_A_NEW_RAY:
             init.pop(key, None)
-    elif init.setdefault("address", "local") != "local":  # also if another Ray runs on this machine
-        message = "is not read: a run without RAY_ADDRESS starts its own Ray"
-        raise Refused([Diagnostic(f"{RAY}.address", init["address"], message, "set RAY_ADDRESS, or remove it")])
+    else:
+        init.setdefault("address", "local")  # also if another Ray runs on this machine
     init["runtime_env"] = {**(init.get("runtime_env") or {})}
-    variables = init["runtime_env"].get("env_vars") or {}
-    if others := [name for name, value in variables.items() if not isinstance(value, str)]:
-        key, value = f"{RAY}.runtime_env.env_vars.{others[0]}", variables[others[0]]
-        raise Refused([Diagnostic(key, value, "must be text for Ray", f"quote it: \"{key}='{value}'\"")])
-    init["runtime_env"]["env_vars"] = {**variables, **environment(config)}
+    init["runtime_env"]["env_vars"] = {**(init["runtime_env"].get("env_vars") or {}), **environment(config)}
     return RunConfig(config, choice)
 
 
-def _local(path: str) -> str:
-    """Return a path as verl and its libraries can open it: without ~ and without a / at its end."""
-    return path if "://" in path else os.path.expanduser(path).rstrip("/") or path
-
-
-def _absolute(path: str) -> str:
-    """Return a data file's path as commands find it that read the run's configuration in another directory."""
-    return path if "://" in path else os.path.abspath(_local(path))
+def _local(key: str, path: str) -> str:
+    """Return a path without ~ and without a / at its end, as verl opens it; that of a data file absolute."""
+    local = path if "://" in path else os.path.expanduser(path).rstrip("/") or path
+    is_data = key in ("data.train_files", "data.val_files") and "://" not in path
+    return os.path.abspath(local) if is_data else local
 
 
 def environment(config: dict[str, Any]) -> dict[str, str]:

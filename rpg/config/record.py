@@ -41,13 +41,10 @@ def contents(run: RunConfig) -> dict[str, Any]:
         "weights": _ends([*run.model.glob("*.safetensors"), *run.model.glob("*.bin")]),
         "tokenizer": _ends({file for pattern in TOKENIZER_FILES for file in tokenizer.glob(pattern)}),
     }
-    reward = run[REWARD_FILE] or run[f"{FUNCTION}.path"]
-    code: dict[str, list[Path | None]] = {
-        key: [Path(name).expanduser()] for key in CODE if isinstance(name := run[key], str)
-    }
-    if reward and not is_ours(run[f"{FUNCTION}.path"]):
-        module = reward.removeprefix(PACKAGE).replace("/", ".")
-        code[REWARD_FILE] = [source(module) if reward.startswith(PACKAGE) else Path(reward).expanduser()]
+    code: dict[str, list[Any]] = {key: [run[key]] for key in CODE}
+    if not is_ours(run[f"{FUNCTION}.path"]):
+        reward = run[REWARD_FILE] or run[f"{FUNCTION}.path"] or ""
+        code[REWARD_FILE] = [source(reward.removeprefix(PACKAGE)) if reward.startswith(PACKAGE) else reward]
     code["rpg.external_lib"] = [source(name) for name in run.rpg.external_lib]
     return made | {key: found for key, files in code.items() if (found := hashes(filter(None, files)))}
 
@@ -134,9 +131,9 @@ def refuse_another(directory: Path, run: RunConfig) -> dict[str, tuple[Any, Any]
     found = []
     for key, (before, now) in different.items():
         named = key.removesuffix(" (content)")
+        message = f"the run in {directory} has {shown(before)}"
         if named != key:
-            value = run[named] or run[named.rpartition(".")[0]] or ABSENT  # of a model: its part
-            found.append(Diagnostic(named, value, f"changed since the run in {directory} started", ways))
-        else:
-            found.append(Diagnostic(key, now, f"the run in {directory} has {shown(before)}", ways))
+            now = run[named] or run[named.rpartition(".")[0]] or ABSENT  # of a model: its part
+            message = f"changed since the run in {directory} started"
+        found.append(Diagnostic(named, now, message, ways))
     raise Refused(found)

@@ -8,12 +8,10 @@ import math
 import os
 from bisect import bisect
 from pathlib import Path
-from typing import Any
 
 import yaml
 from omegaconf import OmegaConf
 
-from rpg.diagnostics import BadSetting
 from rpg.gpu_host import visible
 from rpg.registry.scripts import home
 
@@ -28,22 +26,13 @@ def files(variable: str, default: str | list[str]) -> str | list[str]:
     text = os.environ.get(variable)
     if text is None or not (text.startswith("[") and text.endswith("]")):
         return default if text is None else text
-    try:
-        paths: Any = yaml.load(text, yaml.BaseLoader)  # read every scalar as text
-    except yaml.YAMLError:
-        paths = [None]
-    if not all(isinstance(path, str) and path for path in paths):
-        raise BadSetting(f"{variable}={text}: not a list of files; write [a.parquet,'b, c.parquet']")
-    return paths
+    return yaml.load(text, yaml.BaseLoader)  # read every scalar as text
 
 
 def detected_memory() -> float:
     """Return the GB of the smallest visible GPU: GPU_MEMORY_GB, else what nvidia-smi reports, else 24."""
     if text := os.environ.get("GPU_MEMORY_GB"):
-        try:
-            return float(text)
-        except ValueError:
-            raise BadSetting(f"GPU_MEMORY_GB={text}: must be a number of GB, such as 24") from None
+        return float(text)
     return round(min((gpu.memory for gpu in visible()), default=24e9) / 1e9, 1)
 
 

@@ -21,7 +21,6 @@ from pydantic import (
 from rpg.names import DIVERGENCES, KL_SCOPES, PI_OLD, REFERENCES
 
 STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, frozen=True)
-LONGEST_NAME, LONGEST_PATH = 255, 2000  # bytes; Linux allows 4095, and file names are appended
 
 
 def _one_line(text: str) -> str:
@@ -30,14 +29,7 @@ def _one_line(text: str) -> str:
     return text
 
 
-def _fits_a_file_system(path: str) -> str:
-    if any(len(name.encode()) > LONGEST_NAME for name in path.split("/")) or len(path.encode()) > LONGEST_PATH:
-        raise ValueError(f"longer than a file system allows ({LONGEST_NAME} bytes a name, {LONGEST_PATH} in all)")
-    return path
-
-
 Line = Annotated[str, AfterValidator(_one_line)]
-FilePath = Annotated[Line, AfterValidator(_fits_a_file_system)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Variables = dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], str | int | float | bool]
 
@@ -84,9 +76,9 @@ class Section(BaseModel):
     rho_bound: Annotated[float, Field(gt=0, le=20)]  # exp(20 + 20), with a token's own rho, is far from overflow
     pi_old: Literal[PI_OLD] | None  # type: ignore[valid-type]
     reference: Reference
-    external_lib: list[FilePath]
+    external_lib: list[Line]
     env: Variables
-    data_dir: FilePath
+    data_dir: Line
     preload: Preload
     poll_interval: PositiveFloat
     resume_changed: bool

@@ -4,12 +4,12 @@ import importlib.util
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from rpg.config.section import Section
-from rpg.config.verl_keys import RAY, TYPES
+from rpg.config.verl_keys import NULLABLE, RAY, TYPES
 from rpg.diagnostics import ABSENT, Diagnostic, did_you_mean
 from rpg.dotted import value_at
 from rpg.verl_plugin import version
@@ -19,7 +19,8 @@ def errors(config: dict[str, Any]) -> Iterator[Diagnostic]:
     """Yield wrong types, values out of range, missing keys and keys that nothing reads."""
     yield from faults(TypeAdapter(Section), "rpg", config.get("rpg"))
     for key, adapter in TYPES.items():
-        if (value := value_at(config, key, ABSENT)) is not ABSENT:
+        value, may_be_null = value_at(config, key, ABSENT), key in NULLABLE or value_at(verl_defaults(), key) is None
+        if value is not ABSENT and not (value is None and may_be_null):
             yield from faults(adapter, key, value)
     yield from _section("", {key: value for key, value in config.items() if key != "rpg"}, verl_defaults())
 
@@ -32,23 +33,12 @@ def faults(adapter: TypeAdapter[Any], key: str, value: Any) -> Iterator[Diagnost
         messages: dict[str, list[str]] = {}
         for detail in error.errors():
             # of a union or list, pydantic names the member as well
-            path = ".".join(str(part) for part in detail["loc"]) if isinstance(value, dict) else ""
+            path = [key, *map(str, detail["loc"])] if isinstance(value, dict) else [key]
             text = detail["msg"].removeprefix("Value error, ").replace("Input should", "must", 1)
-            if detail["type"] == "extra_forbidden":
-                text = f"no such setting; {did_you_mean(path.rpartition('.')[2], _fields(path))}".rstrip("; ")
-            messages.setdefault(f"{key}.{path}".rstrip("."), []).append(text)
+            messages.setdefault(".".join(path), []).append(text)
         for name, texts in messages.items():
-            below = value_at(value, name.removeprefix(f"{key}.")) if isinstance(value, dict) and name != key else value
-            shown = repr(below) if isinstance(below, str) else below
-            yield Diagnostic(name, shown, " or ".join(dict.fromkeys(texts)))
-
-
-def _fields(path: str) -> list[str]:
-    """Return the fields of the part of our section in which a path is."""
-    model: Any = Section
-    for name in path.split(".")[:-1]:
-        model = model.model_fields[name].annotation
-    return list(model.model_fields)
+            found = value if name == key else value_at(value, name.removeprefix(f"{key}."))
+            yield Diagnostic(name, repr(found) if isinstance(found, str) else found, " or ".join(dict.fromkeys(texts)))
 
 
 def verl_config_dir() -> Path:
@@ -71,10 +61,8 @@ def verl_defaults() -> dict[str, Any]:
 def _section(section: str, settings: dict[str, Any], defaults: dict[str, Any]) -> Iterator[Diagnostic]:
     """Compare a section with verl's; one with a _target_ may have more keys, and null if its dataclass allows it."""
     dataclass = "_target_" in defaults
-    for name, default in defaults.items():
-        if name not in settings and default is not None:
-            key = f"{section}.{name}".lstrip(".")
-            yield Diagnostic(key, ABSENT, "is missing", f"remove '~{key}' from the overrides")
+    for name in (name for name, default in defaults.items() if default is not None and name not in settings):
+        yield Diagnostic(f"{section}.{name}".lstrip("."), ABSENT, "is missing", "set it, or do not remove it")
     for name, value in settings.items():
         key = f"{section}.{name}".lstrip(".")
         default = defaults.get(name, ABSENT)
@@ -88,7 +76,8 @@ def _section(section: str, settings: dict[str, Any], defaults: dict[str, Any]) -
                 message = "must be a mapping"
                 yield Diagnostic(key, value, message, f"set its keys one by one, as {key}.KEY=VALUE")
         elif key not in TYPES and not (value is None and dataclass) and not _says_no_type(default):
-            yield from faults(_like(type(default), dataclass and default != {}), key, value)
+            positive = isinstance(default, int | float) and default > 0 and not isinstance(default, bool)
+            yield from faults(_like(type(default), dataclass and default != {}, positive), key, value)
 
 
 FREE = ("reward.custom_reward_function", "reward")  # of these verl passes on further keys
@@ -100,7 +89,8 @@ def _says_no_type(default: Any) -> bool:
 
 
 @cache
-def _like(kind: type, dataclass: bool) -> TypeAdapter[Any]:
-    """Return the type of a default; an integer default of a dataclass may also be a float."""
+def _like(kind: type, dataclass: bool, positive: bool) -> TypeAdapter[Any]:
+    """Return the type of a default; an integer of a dataclass may also be a float. A positive one is never negative."""
     kinds: dict[type, Any] = {int: float if dataclass else int, str: str | None, dict: dict | None}
-    return TypeAdapter(kinds.get(kind, kind), config={"strict": True, "allow_inf_nan": False})
+    wanted: Any = Annotated[kinds.get(kind, kind), Field(ge=0)] if positive else kinds.get(kind, kind)
+    return TypeAdapter(wanted, config={"strict": True, "allow_inf_nan": False})

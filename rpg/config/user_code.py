@@ -12,17 +12,17 @@ from typing import Any
 
 import rpg.rewards
 from rpg.config.verl_keys import FUNCTION, JUDGE, MODEL, OVERLONG
-from rpg.diagnostics import ABSENT, BadSetting
+from rpg.diagnostics import ABSENT
 from rpg.dotted import below, value_at
 from rpg.rewards import OURS
 from rpg.rewards.user_function import RewardError, reward_file
-from rpg.rewards.user_reward import ADAPTER, CALLED_WITH
+from rpg.rewards.user_reward import ADAPTER
 from rpg.verl_plugin.external import FILE
 
 JUDGE_GROUP = "judge"  # the Hydra group, and the keyword of rpg.rewards
 SOCKETS = "rpg.verl_plugin.rollout"  # verl's external_lib of every run: keeps the weight transfers of two runs apart
-
-VERLS_NAME = "compute_score"  # verl's default of reward.custom_reward_function.name
+PATH, KWARGS, NAME = (f"{FUNCTION}.{name}" for name in ("path", "reward_kwargs", "name"))
+VERLS_NAME, PENALTY = "compute_score", f"{OVERLONG}.enable"  # VERLS_NAME: verl's default of NAME
 
 
 def is_ours(path: str | None) -> bool:
@@ -37,42 +37,26 @@ def reward_settings(config: dict[str, Any], overridden: Collection[str]) -> dict
     switched off: it would be added to a reward of another range. Settings that the user overrides stay. A file that
     does not exist changes nothing; the checks reject it.
 
-    Args:
-        config: nested dictionaries. overridden: the keys and groups that the user overrides.
-
-    Raises:
-        BadSetting: a keyword of the user's that the adapter needs.
+    config: nested dictionaries. overridden: the keys and groups that the user overrides.
     """
-    path, options = value_at(config, f"{FUNCTION}.path"), value_at(config, f"{FUNCTION}.reward_kwargs")
+    path, options = value_at(config, PATH), value_at(config, KWARGS)
     if not isinstance(path, str):
         return {}
     if is_ours(path):
-        return {f"{FUNCTION}.path": OURS}
+        return {PATH: OURS}
     changes: dict[str, Any] = {}
     if isinstance(options, dict) and JUDGE_GROUP in options and not {JUDGE_GROUP, JUDGE} & {*overridden}:
         changes[JUDGE] = ABSENT
     if path != ADAPTER:
-        named = value_at(config, f"{FUNCTION}.name")
-        if named == VERLS_NAME and not below(f"{FUNCTION}.name", overridden):
-            named = None
         try:
-            file = reward_file(path)
+            changes |= {PATH: ADAPTER, NAME: VERLS_NAME, f"{KWARGS}.file": reward_file(path)}
         except RewardError:
             return changes
-        if taken := [name for name in CALLED_WITH if isinstance(options, dict) and name in options]:
-            key = f"{FUNCTION}.reward_kwargs.{taken[0]}"
-            raise BadSetting(f"{key}: is set by the call of your function; give the keyword another name")
-        changes |= {
-            f"{FUNCTION}.path": ADAPTER,
-            f"{FUNCTION}.name": VERLS_NAME,
-            f"{FUNCTION}.reward_kwargs.file": file,
-        }
-        if named:  # else the child finds it
-            changes[f"{FUNCTION}.reward_kwargs.function"] = named
-    penalty = f"{OVERLONG}.enable"
-    # a data set of the recipe with its own reward keeps it
-    if below(f"{FUNCTION}.path", overridden) and value_at(config, penalty) and not below(penalty, overridden):
-        changes[penalty] = False
+        if below(NAME, overridden) or value_at(config, NAME) not in (VERLS_NAME, None):  # else the child finds it
+            changes[f"{KWARGS}.function"] = value_at(config, NAME)
+    # a data set of the recipe with its own reward keeps the penalty
+    if below(PATH, overridden) and value_at(config, PENALTY) and not below(PENALTY, overridden):
+        changes[PENALTY] = False
     return changes
 
 

@@ -1,12 +1,11 @@
 """verl's keys that this package knows more about than verl's defaults say: their types, and three lists."""
 
-import functools
-import operator
+import os
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, TypeAdapter
 
-from rpg.config.section import FilePath, Line
+from rpg.config.section import Line
 from rpg.names import CLIP_BRANCHES, CLIP_SCOPES
 
 ACTOR = "actor_rollout_ref.actor"
@@ -72,18 +71,6 @@ PATHS = (
     "trainer.resume_from_path", "trainer.validation_data_dir", "trainer.rollout_data_dir",
 )  # fmt: skip
 
-# Names that other libraries have for keys (docs/plain_verl.md)
-KNOWN_AS = {
-    "lr": f"{OPTIM}.lr", "learning_rate": f"{OPTIM}.lr", "beta": "rpg.kl_coef", "epsilon": f"{ACTOR}.clip_ratio_low",
-    "epsilon_high": f"{ACTOR}.clip_ratio_high", "delta": f"{ACTOR}.clip_ratio_c",
-    "steps": "trainer.total_training_steps", "max_steps": "trainer.total_training_steps",
-    "epochs": "trainer.total_epochs", "num_train_epochs": "trainer.total_epochs", "num_generations": f"{ROLLOUT}.n",
-    "num_iterations": f"{ACTOR}.ppo_epochs", "batch_size": "data.train_batch_size",
-    "generation_batch_size": "data.train_batch_size", "max_completion_length": "data.max_response_length",
-    "loss_type": f"{ACTOR}.loss_agg_mode", "reward_funcs": f"{FUNCTION}.path",
-    "output_dir": "trainer.default_local_dir", "gpus": "trainer.n_gpus_per_node", "gpu": "rpg.gpu_memory",
-}  # fmt: skip
-
 
 def _one_directory(name: str) -> str:
     if "/" in name or name in (".", ".."):
@@ -91,74 +78,71 @@ def _one_directory(name: str) -> str:
     return name
 
 
-def maybe(*kinds: Any) -> Any:
-    """Return the union of types and null."""
-    return functools.reduce(operator.or_, kinds, None)
+def _without_variables(path: str) -> str:
+    if os.path.expandvars(path) != path:
+        raise ValueError("has a variable, which Ray would expand to another directory; set CKPTS_DIR elsewhere")
+    return path
 
 
 Share = Annotated[float, Field(gt=0, le=1)]
-OrMinusOne = Annotated[int, Field(ge=-1)]
-Files = FilePath | Annotated[list[FilePath], Field(min_length=1)]
+Files = Line | Annotated[list[Line], Field(min_length=1)]
 Logger = Literal["console", "file", "wandb", "tensorboard", "mlflow", "swanlab", "clearml", "trackio", "vemlp_wandb",
                  "rl_insight"]  # fmt: skip
 Bounds = Annotated[str, Field(pattern=r"^[\d.e-]+_[\d.e-]+$")]  # LOWER_UPPER
 Thresholds = Annotated[str, Field(pattern=r"^[\d.e+\-_, ]+$")]  # one per criterion
 
-# Types of keys whose default in verl says none, or allows a value that is silently wrong or that a check cannot read
+# Keys that may be null although verl's default is not
+NULLABLE = (
+    f"{CORRECTION}.rollout_is_threshold", "trainer.v1.sampler.max_off_policy_threshold", f"{FUNCTION}.reward_kwargs",
+)  # fmt: skip
+# Types of keys whose default in verl says none, or allows a value that is silently wrong or that a check cannot read;
+# null too where verl's default is null
 _TYPES: dict[Any, tuple[str, ...]] = {
     PositiveInt: (
-        "data.train_batch_size", "data.max_prompt_length", "data.max_response_length", f"{ACTOR}.ppo_mini_batch_size",
-        f"{ACTOR}.ppo_epochs", f"{ROLLOUT}.n", f"{ROLLOUT}.val_kwargs.n", f"{ROLLOUT}.tensor_model_parallel_size",
-        f"{ROLLOUT}.data_parallel_size", f"{ACTOR}.ulysses_sequence_parallel_size", "reward.num_workers",
-        f"{FSDP}.ulysses_sequence_parallel_size", f"{REF}.fsdp_config.ulysses_sequence_parallel_size",
-        f"{REF}.ulysses_sequence_parallel_size", "trainer.n_gpus_per_node", "trainer.nnodes", "trainer.total_epochs",
-        f"{ROLLOUT}.checkpoint_engine.update_weights_bucket_megabytes", f"{ACTOR}.ppo_max_token_len_per_gpu",
-        f"{ROLLOUT}.log_prob_max_token_len_per_gpu", f"{REF}.log_prob_max_token_len_per_gpu",
-        "transfer_queue.backend.SimpleStorage.num_data_storage_units",
-    ),
-    maybe(PositiveInt): (
+        "data.train_batch_size", f"{ACTOR}.ppo_mini_batch_size", f"{ACTOR}.ppo_epochs", f"{ROLLOUT}.n",
+        f"{ACTOR}.ulysses_sequence_parallel_size", f"{FSDP}.ulysses_sequence_parallel_size",
+        f"{REF}.ulysses_sequence_parallel_size", f"{REF}.fsdp_config.ulysses_sequence_parallel_size",
+        f"{ROLLOUT}.tensor_model_parallel_size", "trainer.n_gpus_per_node", "trainer.nnodes",
         "trainer.total_training_steps", "trainer.max_actor_ckpt_to_keep", f"{ACTOR}.ppo_micro_batch_size_per_gpu",
-        f"{ROLLOUT}.max_model_len", f"{ROLLOUT}.log_prob_micro_batch_size_per_gpu", f"{OVERLONG}.len",
-        f"{REF}.log_prob_micro_batch_size_per_gpu", "trainer.v1.sampler.max_off_policy_threshold", f"{RAY}.num_cpus",
+        f"{ROLLOUT}.max_model_len", "trainer.v1.sampler.max_off_policy_threshold", f"{OVERLONG}.len",
+        f"{RAY}.num_cpus",
     ),
-    NonNegativeInt: (f"{MODEL}.lora_rank", f"{ROLLOUT}.n_gpus_per_node", f"{ROLLOUT}.nnodes"),
-    maybe(NonNegativeInt): ("data.seed", f"{RAY}.num_gpus"),
-    OrMinusOne: ("trainer.save_freq", "trainer.test_freq", f"{ROLLOUT}.top_k", f"{ROLLOUT}.val_kwargs.top_k"),
-    PositiveFloat: (f"{ACTOR}.grad_clip", f"{OPTIM}.clip_grad", f"{ROLLOUT}.temperature"),
-    maybe(PositiveFloat): (f"{LOSS}.z_old",),
+    NonNegativeInt: (
+        f"{MODEL}.lora_rank", f"{ROLLOUT}.n_gpus_per_node", f"{ROLLOUT}.nnodes", "data.seed", f"{RAY}.num_gpus",
+    ),
+    Annotated[int, Field(ge=-1)]: ("trainer.save_freq", "trainer.test_freq", f"{ROLLOUT}.top_k"),
+    PositiveFloat: (f"{ROLLOUT}.temperature", f"{LOSS}.z_old"),
     NonNegativeFloat: (
-        f"{OPTIM}.lr", f"{OPTIM}.weight_decay", f"{ACTOR}.entropy_coeff", f"{ACTOR}.kl_loss_coef",
-        "algorithm.kl_ctrl.kl_coef", f"{ROLLOUT}.val_kwargs.temperature",
-        "trainer.v1.colocate_async.num_warmup_batches", "trainer.v1.separate_async.num_warmup_batches",
-    ),
-    maybe(NonNegativeFloat): (
-        f"{ACTOR}.clip_ratio_low", f"{ACTOR}.clip_ratio_high", f"{LOSS}.kl_coef", f"{OVERLONG}.penalty_factor",
+        f"{LOSS}.kl_coef", f"{OVERLONG}.penalty_factor", "trainer.v1.colocate_async.num_warmup_batches",
+        "trainer.v1.separate_async.num_warmup_batches",
     ),
     Annotated[float, Field(gt=1)]: (f"{ACTOR}.clip_ratio_c",),
     Share: (f"{ROLLOUT}.top_p", f"{ROLLOUT}.val_kwargs.top_p", f"{ROLLOUT}.gpu_memory_utilization"),
-    maybe(PositiveFloat, Bounds): (f"{CORRECTION}.rollout_is_threshold",),
-    maybe(PositiveFloat, Thresholds): (f"{CORRECTION}.rollout_rs_threshold",),
-    Literal["token", "sequence"] | None: (f"{CORRECTION}.rollout_is",),
-    Line: (f"{LOSS}.loss_mode", "algorithm.adv_estimator", "data.prompt_key", "reward.reward_manager.name"),
-    maybe(Line): (f"{MODEL}.external_lib", f"{CORRECTION}.rollout_rs", "algorithm.filter_groups.metric"),
-    FilePath: (f"{MODEL}.path", "trainer.default_local_dir"),
-    maybe(FilePath): (
-        f"{MODEL}.tokenizer_path", "trainer.resume_from_path", "trainer.validation_data_dir",
-        "trainer.rollout_data_dir", f"{FUNCTION}.path", f"{MODEL}.lora_adapter_path", "trainer.default_hdfs_dir",
+    PositiveFloat | Bounds: (f"{CORRECTION}.rollout_is_threshold",),
+    PositiveFloat | Thresholds: (f"{CORRECTION}.rollout_rs_threshold",),
+    Literal["token", "sequence"]: (f"{CORRECTION}.rollout_is",),
+    Line: (
+        f"{LOSS}.loss_mode", "algorithm.adv_estimator", "data.prompt_key", "reward.reward_manager.name",
+        f"{MODEL}.external_lib", f"{CORRECTION}.rollout_rs", "algorithm.filter_groups.metric", f"{MODEL}.path",
+        f"{MODEL}.tokenizer_path", f"{MODEL}.lora_adapter_path", f"{FUNCTION}.path", "trainer.resume_from_path",
+        "trainer.rollout_data_dir",
     ),
     Files: ("data.train_files", "data.val_files"),
-    Annotated[FilePath, AfterValidator(_one_directory)]: ("trainer.experiment_name",),
+    Annotated[Line, AfterValidator(_without_variables)]: ("trainer.default_local_dir", "trainer.validation_data_dir"),
+    Annotated[Line, AfterValidator(_one_directory)]: ("trainer.experiment_name",),
     Logger | Annotated[list[Logger], Field(min_length=1)]: ("trainer.logger",),
-    Literal["fsdp2", "fsdp"]: (f"{ACTOR}.strategy", f"{REF}.strategy"),
+    Literal["fsdp2"]: (f"{ACTOR}.strategy", f"{REF}.strategy"),  # our worker and reference are written for it
     Literal["cuda", "cpu", "npu"]: ("trainer.device",),
     Literal["auto", "disable", "resume_path"]: ("trainer.resume_mode",),
     Literal["sync", "colocate_async", "separate_async"]: ("trainer.v1.trainer_mode",),
     Literal[True]: ("trainer.use_v1",),  # the plugin is written for verl's V1 trainer
-    dict: ("reward.reward_kwargs", RAY, f"{RAY}.runtime_env"),
-    dict | None: (f"{FUNCTION}.reward_kwargs", OVERLONG, f"{RAY}.runtime_env.env_vars"),
-    bool | None: (f"{OVERLONG}.enable", f"{OVERLONG}.log"),
-    maybe(Literal[CLIP_SCOPES]): (f"{LOSS}.clip_scope",),
-    maybe(Literal[CLIP_BRANCHES]): (f"{LOSS}.clip_branch",),
+    dict: (
+        "reward.reward_kwargs", f"{FUNCTION}.reward_kwargs", OVERLONG, RAY, f"{RAY}.runtime_env",
+        f"{RAY}.runtime_env.env_vars",
+    ),
+    bool: (f"{OVERLONG}.enable",),
+    Literal[CLIP_SCOPES]: (f"{LOSS}.clip_scope",),
+    Literal[CLIP_BRANCHES]: (f"{LOSS}.clip_branch",),
 }  # fmt: skip
 TYPES: dict[str, TypeAdapter[Any]] = {
     key: TypeAdapter(kind, config={"strict": True, "allow_inf_nan": False})

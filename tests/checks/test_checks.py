@@ -2,7 +2,6 @@
 
 import contextlib
 import re
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
@@ -54,18 +53,8 @@ def furnished(tmp_path_factory) -> Path:
     queue.write_text('[{"position": 0}, {"position": 1}]')
     for made in (toy / "ahead/global_step_4", write_verl(toy / "weights", 4, ranks=1, kinds=("model",))):
         manifest.write(made)
-    long = pa.field("data_source", pa.large_string())
-    pq.write_table(table.cast(table.schema.set(0, long)), toy / "long.parquet")
     agents = ["single_turn_agent", *["my_agent"] * (len(table) - 1)]
     pq.write_table(table.append_column("agent_name", pa.array(agents)), toy / "agents.parquet")
-    for name in ("gpt2", "unknown"):
-        shutil.copytree(toy / "model", toy / name)
-        (toy / name / "config.json").write_text(f'{{"model_type": "{name}"}}')
-    shutil.copytree(toy / "model", toy / "odd")
-    shutil.copytree(toy / "model", toy / "scaled")
-    nested = '{"model_type": "granite4_vision", "text_config": {"model_type": "granite", "logits_scaling": 8.0}}'
-    (toy / "scaled/config.json").write_text(nested)
-    (toy / "odd/config.json").write_text('{"model_type": "llama", "hidden_size": "abc"}')
     return toy
 
 
@@ -74,21 +63,22 @@ def write_truths(path: Path, truths: Sequence[str]) -> None:
     write_together({path: rows})
 
 
+CHECKS = {check.__name__: check for checks in preflight.CHECKS.values() for check in checks}
+EACH = [
+    (name, *(case if isinstance(case, tuple) else (case, [case[-1]])))
+    for name, cases in CASES.items()
+    for case in cases
+]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "overrides", "blamed"), CASES, ids=[f"{name}-{o}" for name, o, _ in CASES])
+@pytest.mark.parametrize(("name", "overrides", "blamed"), EACH, ids=[f"{name}-{o}" for name, o, _ in EACH])
 def test_what_a_check_refuses(furnished, name, overrides, blamed, monkeypatch):
     monkeypatch.setenv("VERL_PLATFORM", "cpu")
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     overrides, blamed = ([item.replace("{toy}", str(furnished)) for item in items] for items in (overrides, blamed))
-    run = run_of(furnished, *overrides)
-    [(cost, asked)] = [
-        (cost, check) for (cost, _), checks in preflight.CHECKS.items() for check in checks if check.__name__ == name
-    ]
-    findings = dict(preflight.ask(run, ["cheap"]))
-    if cost == "verl":
-        assert not [diagnostic for found in findings.values() for diagnostic in found if diagnostic.level == "error"]
-        findings = dict(preflight.ask(run, ["verl"]))
-    assert_blamed([found for found in findings[asked] if found.level == "error"], overrides, blamed)
+    found = preflight.findings(CHECKS[name], run_of(furnished, *overrides))
+    assert_blamed([finding for finding in found if finding.level == "error"], blamed)
 
 
 @pytest.mark.slow
@@ -96,13 +86,12 @@ def test_what_a_check_refuses(furnished, name, overrides, blamed, monkeypatch):
 def test_a_configuration_of_wrong_types_cannot_be_made(furnished, overrides, blamed):
     with pytest.raises(Refused) as refusal:
         run_of(furnished, *overrides)
-    assert_blamed(refusal.value.diagnostics, overrides, blamed)
+    assert_blamed(refusal.value.diagnostics, blamed or [overrides[-1]])
 
 
-def assert_blamed(errors, overrides, blamed):
+def assert_blamed(errors, blamed):
     found = dict.fromkeys(f.key if f.value is ABSENT else f"{f.key}={shown(f.value)}" for f in errors)
-    expected = blamed or [overrides[-1].lstrip("+")]
-    assert [item.replace("'", "") for item in found] == [item.replace("'", "") for item in expected]
+    assert [item.replace("'", "") for item in found] == [item.lstrip("+").replace("'", "") for item in blamed]
 
 
 ODD = (
@@ -168,8 +157,7 @@ def test_what_is_right_though_it_is_unusual(toy, overrides, monkeypatch):
 @pytest.mark.parametrize(("name", "overrides", "said"), WARNED, ids=[f"{name}-{o}" for name, o, _ in WARNED])
 def test_what_a_check_warns_of(toy, name, overrides, said):
     """said: the beginning of the warning; None: there is none."""
-    findings = {check.__name__: found for check, found in preflight.ask(run_of(toy, *overrides), ["cheap"])}
-    warnings = [str(found) for found in findings[name] if found.level == "warning"]
+    warnings = [str(found) for found in CHECKS[name](run_of(toy, *overrides)) if found.level == "warning"]
     assert all(said and said in warning for warning in warnings)
     assert bool(warnings) == (said is not None)
 
@@ -189,17 +177,10 @@ def test_truths_that_the_judge_does_not_accept(toy):
     assert not list(user.truths(run_of(toy, "judge=verified", f"data.val_files={file}")))
 
 
-def test_a_reward_function_of_ones_own(furnished, monkeypatch):
-    path = f"reward.custom_reward_function.path={furnished / 'mine.py'}"
-    preflight.refuse(run_of(furnished, path, f"~{KWARGS}.judge"), ["cheap"])
-    riddles = f"data.val_files={furnished / 'riddles.parquet'}"
-    preflight.refuse(run_of(furnished, path, f"~{KWARGS}.judge", riddles), ["cheap"])
-
-
 @pytest.mark.parametrize(
     ("body", "level", "said"),
     [
-        ("return {'score': answer in response, 'format': 1}", "ok", "score 1, acc 1, format 1"),
+        ("return {'score': answer in response, 'format': 1}", None, ""),
         (
             "return float(f'boxed{{{answer}}}' in response)",
             "warning",
@@ -214,12 +195,12 @@ def test_a_reward_function_of_ones_own(furnished, monkeypatch):
 )
 def test_doctor_tries_an_own_reward(furnished, tmp_path, body, level, said):
     (tmp_path / "mine.py").write_text(f"def reward(response, answer):\n  {body}\n")
-    path = f"reward.custom_reward_function.path={tmp_path / 'mine.py'}"
-    run, _ = compose(None, [*overrides(furnished), path, "rpg.reward_limit=0.5"])
-    (found,) = user.reward_trial(run)
-    assert found.level == level
-    assert re.search(said, found.message)
-    assert [nothing.level for nothing in user.reward_trial(run_of(furnished))] == ["skip"]
+    path, riddles = f"{KWARGS.replace('reward_kwargs', 'path')}={tmp_path / 'mine.py'}", furnished / "riddles.parquet"
+    run, _ = compose(None, [*overrides(furnished), path, f"data.val_files={riddles}", "rpg.reward_limit=0.5"])
+    preflight.refuse(run, ["cheap"])
+    found = list(user.reward_trial(run))
+    assert [one.level for one in found] == [level] * (level is not None)
+    assert all(re.search(said, one.message) for one in found)
 
 
 def test_doctor_finds_a_filter_on_a_key_that_an_own_reward_lacks(furnished, tmp_path):
@@ -246,10 +227,6 @@ def with_model(run: RunConfig, path: Path | str) -> RunConfig:
     ("name", "content", "said"),
     [
         ("config.json", b"{", "config.json cannot be read"),
-        ("tokenizer.json", None, "no tokenizer files"),
-        ("model.safetensors", None, "no weights"),
-        ("model.safetensors", b"", "no weights"),
-        ("config.json", b"[" * 100_000, "config.json cannot be read"),
         ("config.json", b'{"model_type": "granite", "logits_scaling": 8.0}', "leaves out its logits_scaling"),
         ("config.json", b'{"model_type": "llama", "quantization_config": {"quant_method": "gptq"}}', "gptq"),
         ("config.json", b'{"model_type": "llama", "text_config": {"quantization_config": {"bits": 4}}}', "quantised"),
@@ -257,7 +234,7 @@ def with_model(run: RunConfig, path: Path | str) -> RunConfig:
 )
 def test_a_model_directory_that_is_not_whole(toy, toy_config, name, content, said):
     path = toy / "model" / name
-    path.unlink() if content is None else path.write_bytes(content)
+    path.write_bytes(content)
     run = with_model(toy_config, toy / "model")
     text = refusal(run)
     assert said in text
@@ -268,26 +245,5 @@ def test_an_adapter_alone_is_told_with_its_model_and_rank(toy, toy_config):
     (toy / "model/config.json").unlink()
     (toy / "model/adapter_config.json").write_text('{"base_model_name_or_path": "maker/base", "r": 12}')
     [error] = model.model_directory(with_model(toy_config, toy / "model"))
-    for part in ("maker/base", "lora_adapter_path", "lora_rank to 12"):
+    for part in ("maker/base", "lora_adapter_path", "lora_rank=12"):
         assert part in error.remedy
-
-
-@pytest.mark.parametrize(("variable", "offline"), [("HF_HUB_OFFLINE", "1"), ("TRANSFORMERS_OFFLINE", "TRUE")])
-def test_a_hub_model_without_the_hub_is_looked_for_in_its_cache(
-    toy, toy_config, tmp_path, monkeypatch, variable, offline
-):
-    """A downloaded model is used by its hub name, as on a cluster without network; without it, verl would retry."""
-    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
-    monkeypatch.setenv(variable, offline)
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    config = toy_config.copy()
-    config["rpg"]["env"] = {}
-    run = with_model(RunConfig(config), "maker/sums")
-    assert "is not in the hub's cache" in refusal(run)
-    snapshot = tmp_path / "models--maker--sums" / "snapshots" / "1a2b"
-    shutil.copytree(toy / "model", snapshot)
-    (tmp_path / "models--maker--sums" / "refs").mkdir()
-    (tmp_path / "models--maker--sums" / "refs" / "main").write_text("1a2b")
-    assert list(model.model_directory(run)) == []
-    (snapshot / "model.safetensors").unlink()  # downloaded in part
-    assert "no weights" in refusal(run)

@@ -22,7 +22,11 @@ def made(*typed: str, name: str = NAME):
         ([f"{A}.policy_loss.loss_mode=rpg_urkl"], f"{A}.policy_loss.loss_mode", "choose another method="),
         (["method=dapo", "algorithm.adv_estimator=rpg"], "algorithm.adv_estimator", "method=dapo makes it grpo"),
         (["pi_old=behavior", f"{CORRECTION}.bypass_mode=false"], f"{CORRECTION}.bypass_mode", "pi_old=behavior"),
-        ([f"{CORRECTION}.bypass_mode=true"], f"{CORRECTION}.bypass_mode", "choose pi_old="),
+        (
+            [f"{CORRECTION}.bypass_mode=true"],
+            f"{CORRECTION}.bypass_mode",
+            "pi_old=unset makes it false",
+        ),
         (["schedule=async", "trainer.v1.trainer_mode=sync"], "trainer.v1.trainer_mode", "makes it colocate_async"),
         (["method=dapo", "rpg.kl_coef=0.1"], "rpg.kl_coef", "has no effect with method=dapo"),
         (["method=grpo", "rpg.divergence=fkl"], "rpg.divergence", "has no effect with method=grpo"),

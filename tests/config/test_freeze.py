@@ -13,29 +13,19 @@ from tests.builders.toy_run import run_config, run_of
 pytestmark = pytest.mark.usefixtures("bare_environment")
 
 
-def test_a_home_directory_is_what_it_says(toy):
-    """CKPTS_DIR=~/ck, quoted, made a directory called ~."""
-    run = freeze(run_of(toy, "trainer.default_local_dir='~/ck'"))
-    assert run["trainer.default_local_dir"] == str(toy / "ck")
-    assert run["trainer.validation_data_dir"] == str(toy / "ck/validation")
-
-
 def test_paths_are_as_verl_can_open_them(toy):
     """verl asserts that a model's path does not end in /, and datasets does not know ~."""
     files = ["data.train_files=['~/train.parquet',/a.parquet]", "data.val_files='~/test.parquet'"]
-    run = freeze(run_of(toy, f"actor_rollout_ref.model.path={toy}/model/", *files))
+    run = freeze(run_of(toy, f"actor_rollout_ref.model.path={toy}/model/", "trainer.default_local_dir='~/ck'", *files))
+    assert run["trainer.validation_data_dir"] == str(toy / "ck/validation")
     assert run["actor_rollout_ref.model.path"] == f"{toy}/model"
     assert run.files("train") == [f"{toy}/train.parquet", "/a.parquet"]
     assert run.files("val") == [f"{toy}/test.parquet"]
 
 
-@pytest.mark.parametrize(
-    ("more", "said", "mode"), [([], 1, "offline"), (["+rpg.env.WANDB_MODE=disabled"], 0, "disabled")]
-)
-def test_a_start_says_that_wandb_is_offline(toy, more, said, mode):
-    run = freeze(run_of(toy, "trainer.logger=[file,wandb]", *more))
-    assert len([line for line in export(run) if "no W&B key" in line]) == said
-    assert os.environ.get("WANDB_MODE") == mode
+def test_a_start_says_that_wandb_is_offline(toy):
+    assert any("no W&B key" in line for line in export(freeze(run_of(toy, "trainer.logger=[file,wandb]"))))
+    assert os.environ.get("WANDB_MODE") == "offline"
 
 
 def test_freezing_changes_neither_its_input_nor_a_frozen_run(tmp_path):
@@ -92,6 +82,3 @@ def test_a_local_run_is_on_the_loopback_and_a_cluster_is_not():
         os.environ["RAY_ADDRESS"] = address
         export(run)
         assert (os.environ.get("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"), os.environ.get("GLOO_SOCKET_IFNAME")) == expected
-    os.environ["GLOO_SOCKET_IFNAME"] = "eth0"
-    export(run)
-    assert os.environ.get("GLOO_SOCKET_IFNAME") == "eth0"  # it was set by hand

@@ -78,11 +78,10 @@ def test_a_directory_of_an_older_version_is_refused(tmp_path):
         record.changed(tmp_path, small_run(tmp_path))
 
 
-@pytest.mark.parametrize(("name", "text"), [(CONFIG, "a: [1"), (ENVIRONMENT, "{"), (CONFIG, "3")])
-def test_a_damaged_record_is_named(tmp_path, name, text):
+def test_a_damaged_record_is_named(tmp_path):
     written(tmp_path, small_run(tmp_path))
-    (tmp_path / name).write_text(text)
-    with pytest.raises(Refused, match=rf"{name}: cannot be read"):
+    (tmp_path / CONFIG).write_text("a: [1")
+    with pytest.raises(Refused, match=rf"{CONFIG}: cannot be read"):
         record.changed(tmp_path, small_run(tmp_path))
 
 

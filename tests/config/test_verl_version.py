@@ -28,12 +28,6 @@ def test_another_verl_is_refused(other, toy, monkeypatch, capsys, dry):
     assert not (toy / "run").exists()
 
 
-def test_no_verl_at_all(monkeypatch):
-    monkeypatch.setattr(version, "installed", lambda: None)
-    monkeypatch.setenv(version.ALLOW, "1")
-    assert start.start(None, ["trainer.experiment_name=t"]) == 2
-
-
 def test_another_verl_that_is_tried_is_warned_about(other, toy, monkeypatch):
     monkeypatch.setenv(version.ALLOW, "1")
     _, notes = compose.compose(None, overrides(toy))

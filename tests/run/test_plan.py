@@ -11,7 +11,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from rpg import plan
-from rpg.checks import budgets
+from rpg.checks import machine
 from rpg.cli import main
 from rpg.config.compose import compose_config, resolve
 from rpg.config.run_config import RunConfig
@@ -122,11 +122,11 @@ def test_every_group_of_hsdp_holds_the_model():
 )
 def test_two_checkpoints_by_hand(changes, each, monkeypatch):
     run = of("model=qwen2.5-math-7b", *changes)
-    monkeypatch.setattr(budgets, "_shape", lambda _: TINY)
+    monkeypatch.setattr(machine, "_shape", lambda _: TINY)
     for more, count in ((0, 0), (-1, 1)):
         free = SimpleNamespace(free=2 * each * TINY.parameters + more)
         monkeypatch.setattr(shutil, "disk_usage", lambda _, free=free: free)
-        assert len(list(budgets.disk(run))) == count
+        assert len(list(machine.disk(run))) == count
 
 
 @pytest.fixture
