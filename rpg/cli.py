@@ -36,12 +36,15 @@ COMMANDS = {  # name: package, what it does, an example
     "plot": ("results", "plots of runs as PNG and SVG", "rpg plot checkpoints/* --out plots"),
     "eval": ("results", "validate a checkpoint without training", "rpg eval checkpoints/a"),
     "score": ("results", "score saved answers again", "rpg score checkpoints/a --judge verified"),
+    "try": ("results", "try your reward function on rows", "rpg try reward.py data/mine_train.parquet"),
     "reproduce": ("results", "run a table or figure of the paper", "rpg reproduce 8 --seeds 1 2 3 --dry-run"),
     "export": ("results", "convert a checkpoint to Hugging Face's format", "rpg export checkpoints/a --out model"),
 }  # fmt: skip
 NO_PAGE = "there is no HTML page; plot writes pictures, `rpg watch RUN --answers N` shows answers, W&B shares runs"
 RETIRED = {  # command, or command and option, that is gone: what to use instead
     "lab": "the laboratory is not part of the package; in a checkout: python -m scripts.studies.lab",
+    "compare --answers": "`rpg watch RUN --answers N` shows answers; validation/STEP.jsonl has all",
+    "compare --json": "`rpg table --format csv` has the numbers of each run",
     "data build --low": "operands are 0 to 99; for other sums build a table of your own: --from FILE",
     "data build --high": "operands are 0 to 99; for other sums build a table of your own: --from FILE",
     "data check --json": "the exit code says whether a file has errors (1) or none (0)",
@@ -60,6 +63,13 @@ RETIRED = {  # command, or command and option, that is gone: what to use instead
     "plan --json": "five lines are all; the exit code says whether the run fits (0) or not (1)",
     "plot --title": NO_PAGE,
     "plot --paper": "it was for the HTML page, which is gone; `rpg table --paper N` has the paper's numbers",
+    "reproduce --parallel": "--dry-run prints a command a line, for xargs -P; without it the table is written",
+    "score --files": "as an override: data.val_files=[FILE]",
+    "score --function": "as an override: reward.custom_reward_function.reward_kwargs.function=NAME",
+    "score --keywords": "as an override: reward.custom_reward_function.reward_kwargs.KEY=VALUE",
+    "score --responses": "rpg try REWARD ROWS --responses FILE",
+    "score --rows": "`rpg try REWARD ROWS` tries the first five",
+    "table --json": "--format json",
     "verify --json": "the exit code is 1 if a loss fails; the table has the numbers",
     "verify --plot": "docs/mathematics.md has the weights; rpg.objectives.token_loss computes them",
 }

@@ -23,7 +23,6 @@ from pathlib import Path
 from rpg.names import DIVERGENCES
 from rpg.registry.datasets import DATASETS, PUBLISHED, DataSet, validation_files
 from rpg.registry.methods import FIGURES, ROWS, SHORT, Method, label_of, script_of
-from rpg.results.rows import rows_of
 from rpg.results.table import paper_table
 
 RECIPE = Path(__file__).resolve().parents[1] / "recipe" / "rpg"
@@ -240,9 +239,8 @@ def paper_rows() -> str:
     titles = [f"{paper_table(numbers[0]).title.partition(': ')[2]} ({_tables(numbers)})" for numbers in PAPER_TABLES]
     scripts: dict[str, list[str]] = {}
     for numbers in PAPER_TABLES:
-        for row in rows_of(numbers[0]):
-            if row.printed:
-                scripts.setdefault(row.method, []).append(row.name())
+        for label in paper_table(numbers[0]).rows:
+            scripts.setdefault(label, []).append(script_of(label, numbers[0]))
     lines = [f"{'; '.join(titles)}:", ""]
     lines += [f"- {method}: {', '.join(f'`{name}`' for name in names)}" for method, names in scripts.items()]
     for numbers in PAPER_TABLES:

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,7 @@ def recorded(directory: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     Raises Refused for a file that cannot be read.
     """
     read = []
-    for name, load in ((CONFIG, yaml.safe_load), (ENVIRONMENT, json.loads)):
+    for name, load in ((CONFIG, partial(yaml.load, Loader=yaml.CSafeLoader)), (ENVIRONMENT, json.loads)):
         file = directory / name
         try:
             read.append(dict(load(file.read_bytes())) if file.is_file() else {})

@@ -6,35 +6,33 @@ import sys
 import tempfile
 from pathlib import Path
 
+from rpg.diagnostics import UserError
 from rpg.files import manifest
 from rpg.files.integrity import STEP, newest_complete, steps
-from rpg.results.messages import ResultsError
+from rpg.results.runs import show_notes
 
 ADAPTER = "lora_adapter"  # verl's merger writes the adapter there, beside the base model
 MERGE_ADAPTER = f"import sys; from {__name__} import merge_adapter; merge_adapter(sys.argv[1])"
 
 
-def find_checkpoint(path: Path, *, contents: bool = True) -> tuple[Path, list[str]]:
-    """Return a path's global_step_N, or the newest complete one of a run directory, and notes.
+def find_checkpoint(path: Path, *, contents: bool = True) -> Path:
+    """Return a path that is a global_step_N, or the newest complete one of a run directory.
 
-    The notes name skipped checkpoints with reasons.
-    contents: whether to verify the checksums of a global_step_N.
+    Notes name skipped checkpoints with reasons. contents: whether to verify checksums.
 
-    Raises ResultsError: no complete checkpoint; OSError: it cannot be read.
+    Raises UserError: no complete checkpoint; OSError: it cannot be read.
     """
-    directory = path.parent if path.name == "actor" else path
-    if steps(path):
-        choice = newest_complete(path)
-        remarks = [f"{skipped}: skipped: {why}" for skipped, why in choice.passed_over.items()]
-        found = choice.newest
-    elif (directory / "actor").is_dir() and STEP.fullmatch(directory.name):  # verl reads the step from the name
-        why = manifest.fault(directory, contents=contents)
-        found, remarks = (None, [f"{directory}: {why}; use an earlier global_step_N"]) if why else (directory, [])
-    else:
-        raise ResultsError(f"{path}: no checkpoint is there; give the directory of a run, or its global_step_N")
-    if found is None:
-        raise ResultsError("\n".join([*remarks, f"{path}: no complete checkpoint"]))
-    return found, remarks
+    if STEP.fullmatch(path.name):  # verl reads the step from the name
+        if why := manifest.fault(path, contents=contents):
+            raise UserError(f"{path}: {why}; use an earlier global_step_N")
+        return path
+    if not steps(path):
+        raise UserError(f"{path}: no checkpoint is there; give the directory of a run, or its global_step_N")
+    choice = newest_complete(path, contents=contents)
+    show_notes(f"{skipped}: skipped: {why}" for skipped, why in choice.passed_over.items())
+    if choice.newest is None:
+        raise UserError(f"{path}: no complete checkpoint")
+    return choice.newest
 
 
 def export(actor: Path, out: Path) -> None:
@@ -45,9 +43,6 @@ def export(actor: Path, out: Path) -> None:
         python("-m", "verl.model_merger", "merge", "--backend", "fsdp", "--local_dir", actor, "--target_dir", partial)
         if (partial / ADAPTER).is_dir():
             python("-c", MERGE_ADAPTER, partial)
-        os.umask(umask := os.umask(0))
-        for file in filter(Path.is_file, partial.rglob("*")):
-            file.chmod(0o666 & ~umask)  # safetensors ignores the umask and writes 0600
         partial.replace(out)
 
 
@@ -71,9 +66,8 @@ def merge_adapter(model: str) -> None:
 def python(*arguments: str | Path) -> None:
     """Run Python with `arguments` in a separate process, for isolation from a model directory's content.
 
-    Its output is shown only if it fails. Raises subprocess.CalledProcessError with the output.
+    Raises subprocess.CalledProcessError.
     """
     # read a checkpoint as data, although verl's merger passes weights_only=False
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "TORCH_FORCE_WEIGHTS_ONLY_LOAD": "1"}
-    command = [sys.executable, *map(str, arguments)]
-    subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    subprocess.run([sys.executable, *map(str, arguments)], env=environment, check=True)

@@ -1,87 +1,120 @@
-"""`rpg compare`: compare results and settings of two runs or groups of seeds, A and B."""
+"""`rpg compare`: compare settings and results of two runs or groups of seeds, A and B."""
 
 import argparse
-import json
-import os
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 from rich.console import Console
 
-from rpg.arguments import at_least
-from rpg.diagnostics import printable
-from rpg.results.comparison import compare, load_side, side_by_side
+from rpg.diagnostics import UserError
 from rpg.results.formats import screen
-from rpg.results.messages import begin_of, end_of, exit_code, show_notes
-from rpg.results.settings import differing, measured_by, settings
-from rpg.results.table import not_compared
+from rpg.results.runs import Run, differing, load_runs, notes_of, show_notes, unlike
+from rpg.results.statistics import by_problem, t_interval
+
+ROUNDING = 1e-12  # of an interval without a width
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg compare`."""
     parser.add_argument("first", type=Path, metavar="A", help="run directory, or folder with the runs of seeds")
-    parser.add_argument("others", nargs="+", type=Path, metavar="B", help="likewise; each is compared with A")
-    answers = "show N problems that only one side solves (default: 2)"
-    parser.add_argument("--answers", type=at_least(0), default=2, metavar="N", help=answers)
-    parser.add_argument("--json", action="store_true", help="everything as one JSON object")
+    parser.add_argument("second", type=Path, metavar="B", help="likewise")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the comparison of A with each B. Returns 1 if input was left out, 2 if there is nothing to compare."""
-    first, *others = sides = [load_side(path) for path in (args.first, *args.others)]
-    reports, notes = [], [note for side in sides for note in side.notes]
-    for second in others:
-        runs = [first.runs[0], second.runs[0]]
-        unlike = not_compared(measured_by(runs))
-        differences, more = compare(first, second, comparable=not unlike)
-        notes += [*more, *unlike]
-        reports.append({
-            "first": first.name,
-            "second": second.name,
-            "differences": differences,
-            "settings": differing([settings(run.config) for run in runs]),
-            "answers": side_by_side(first.samples, second.samples, args.answers),
-        })  # fmt: skip
-    if args.json:
-        print(json.dumps({"comparisons": reports, "notes": list(dict.fromkeys(notes))}, indent=2))
-        return exit_code(notes)
-    for number, report in enumerate(reports):
-        print("\n" * (number > 0), end="")
-        show(report)
-    return show_notes(notes)
-
-
-def show(report: dict[str, Any]) -> None:
-    """Print one comparison: settings that differ, differences (bold if the interval excludes 0), answers."""
+    """Print the settings that differ, and the differences, bold if their interval excludes 0."""
+    first, second = side(args.first), side(args.second)
+    outcomes, notes = compare(first, second)
     console = Console(highlight=False, markup=False, emoji=False)
-    print(f"A  {printable(report['first'])}\nB  {printable(report['second'])}")
-    if report["settings"]:
-        print("\nsettings that differ")
-    for key, values in report["settings"].items():
-        print(f"{key}")
-        for side, value in zip("AB", from_difference(*(value or "–" for value in values)), strict=True):
-            print(f"  {side}  {begin_of(printable(value), console.width - 5)}")
+    print(f"A  {args.first}\nB  {args.second}\n")
+    for key, values in differing([first[0], second[0]]).items():
+        print(key)
+        for name, value in zip("AB", values, strict=True):
+            print(textwrap.fill(f"  {name}  {value or 'not set'}", console.width, subsequent_indent=" " * 5))
     rows = []
-    for outcome in report["differences"]:
-        interval = "unknown: needs several runs a side, or answers to the same problems"
-        if outcome["interval"]:
-            interval = "{:+.4f} to {:+.4f}, over {}".format(*outcome["interval"], outcome["over"])
+    for outcome in outcomes:
         form = "\x1b[1m{:+.4f}\x1b[0m" if outcome["clear"] else "{:+.4f}"
-        means = [f"{outcome[side]:.4f}" for side in ("first", "second")]
+        low, high = outcome["interval"] or (0.0, 0.0)
+        interval = f"[{low:+.4f}, {high:+.4f}] over {outcome['over']}" if outcome["interval"] else "unknown"
+        means = [f"{outcome[name]:.4f}" for name in ("first", "second")]
         rows.append([outcome["outcome"], *means, form.format(outcome["difference"]), interval])
-    table = screen(["", "A", "B", "B - A", "95% interval"], rows)
-    table.columns[-1].justify, table.columns[-1].no_wrap = "left", False
     print()
-    console.print(table)
-    for answer in report["answers"]:
-        for label, key in (("problem", "problem"), ("answer", "answer_key"), ("A", "first"), ("B", "second")):
-            text = end_of(printable(" ".join(answer[key].split())), 600)
-            print("" if label != "problem" else "\n", end="")
-            print(textwrap.fill(f"{label:<8} {text}", console.width, subsequent_indent=" " * 9, break_long_words=False))
+    console.print(screen(pd.DataFrame(rows, columns=["", "A", "B", "B - A", "95 % interval"]), slice(1, 4)))
+    show_notes([*notes_of([*first, *second]), *notes])
+    return 0
 
 
-def from_difference(first: str, second: str) -> tuple[str, str]:
-    """Return two long values from the entry in which they first differ."""
-    begin = os.path.commonprefix([first, second]).rfind("/") + 1  # noqa: RUF071  # of letters
-    return (f"…/{first[begin:]}", f"…/{second[begin:]}") if begin > 20 else (first, second)
+def side(path: Path) -> list[Run]:
+    """Load the run of a directory, or the runs of a folder of seeds, sorted by seed.
+
+    Raises UserError: there is no run, or the runs differ by more than their seeds.
+    """
+    runs = sorted(load_runs([path]), key=lambda run: run.seed)
+    if several := [*differing(runs)]:
+        raise UserError(f"{path}: its {len(runs)} runs differ in {', '.join(several[:5])}; give runs of one setting")
+    return runs
+
+
+def compare(first: list[Run], second: list[Run]) -> tuple[list[dict[str, Any]], list[str]]:
+    """Compare the last accuracy of each common benchmark, and the mean training reward over the common steps.
+
+    The runs of a side differ by their seeds. Returns differences (`difference`) and notes.
+    """
+    sides, found, notes = (first, second), list[dict[str, Any]](), list[str]()
+    runs, single = [*first, *second], len(first) == len(second) == 1
+    for benchmark in dict.fromkeys(name for run in runs for name in run.accuracies):
+        if lacking := [run.name for run in runs if benchmark not in run.accuracies]:
+            notes.append(f"{benchmark} is not compared: {', '.join(lacking)} did not validate it")
+            continue
+        points = [[run.accuracies[benchmark].dropna() for run in own] for own in sides]
+        if len({series.index[-1] for own in points for series in own}) > 1:
+            notes.append("the last validations are at different steps")
+        lasts = [[float(series.iloc[-1]) for series in own] for own in points]
+        paired = paired_problems(first[0], second[0], benchmark) if single else []
+        found.append({"outcome": f"{benchmark} accuracy", **difference(*sides, lasts, paired)})
+    if keys := unlike(runs):
+        notes.append(f"the accuracies do not compare: {', '.join(keys)} differ")
+        found = [{**outcome, "clear": False} for outcome in found]
+    rewards = [[run.training_reward for run in own] for own in sides]
+    if steps := sorted(set.intersection(*(set(series.index) for own in rewards for series in own))):
+        means = [[float(series.loc[steps].mean()) for series in own] for own in rewards]
+        found.append({"outcome": "training reward", **difference(*sides, means)})
+    if single:
+        notes.append("one run per side: an interval over problems does not cover other seeds")
+    return found, notes
+
+
+def difference(
+    first: list[Run], second: list[Run], values: Sequence[list[float]], problems: Sequence[float] = ()
+) -> dict[str, Any]:
+    """Return the means of both sides' `values` and their difference, second minus first.
+
+    `interval` is the 95 % interval: over seeds, paired if both sides have the same, else over the differences of
+    `problems`; `over` says which. None without either. `clear`: whether it excludes 0 and has a width, which that of
+    equal differences has not.
+    """
+    means = [float(np.mean(own)) for own in values]
+    interval, over = None, ""
+    if min(map(len, values)) > 1:
+        seeds = [[run.seed for run in runs] for runs in (first, second)]
+        if seeds[0] == seeds[1] and len(set(seeds[0])) == len(seeds[0]):
+            interval, over = t_interval([b - a for a, b in zip(*values, strict=True)]), "seeds, paired"
+        else:
+            interval, over = t_interval(*values), "seeds"
+    elif len(problems) > 1:
+        interval, over = t_interval(problems), "problems"
+    clear = interval is not None and interval[1] - interval[0] > ROUNDING and not interval[0] <= 0 <= interval[1]
+    summary = {"first": means[0], "second": means[1], "difference": means[1] - means[0]}
+    return {**summary, "interval": interval, "over": over, "clear": clear}
+
+
+def paired_problems(first: Run, second: Run, benchmark: str) -> list[float]:
+    """Return each problem's difference in accuracy between two runs; [] if they answered different problems."""
+    means = []
+    for run in (first, second):
+        problems = by_problem(run.samples(run.accuracies[benchmark].last_valid_index(), benchmark))
+        means.append(problems["sum"] / problems["size"])
+    return (means[1] - means[0]).tolist() if set(means[0].index) == set(means[1].index) else []

@@ -13,14 +13,14 @@ from omegaconf import OmegaConf
 
 from rpg.config import flags
 from rpg.config.compose import parse
+from rpg.config.record import recorded
 from rpg.config.run_config import RunConfig
 from rpg.config.verl_keys import ACTOR, JUDGE
-from rpg.files.atomic import CONFIG, METRICS
-from rpg.logged import is_validation
+from rpg.diagnostics import UserError
+from rpg.files.atomic import METRICS
 from rpg.results.checkpoints import find_checkpoint
 from rpg.results.formats import show
-from rpg.results.messages import ResultsError, exit_code
-from rpg.results.runs import load_runs, read_mapping
+from rpg.results.runs import load_runs
 from rpg.results.table import build_table
 from rpg.rewards import JUDGES
 from rpg.run.start import begin, dry_run
@@ -37,28 +37,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Validate and print the table; return the run's exit code if it fails, 2 if it is rejected.
-
-    Returns 1 if a part of the result was left out of the table, 2 if everything was.
-    """
-    if not args.run.is_dir():
-        raise ResultsError(f"{args.run}: no such directory; give a run's, or its global_step_N")
-    checkpoint = find_checkpoint(args.run, contents=False)[0].absolute()
+    """Validate and print the table; return the run's exit code if it fails, 2 if it is rejected."""
+    checkpoint = find_checkpoint(args.run, contents=False).absolute()
     out = (args.out or checkpoint.with_name(f"eval-{checkpoint.name}")).absolute()
     if (out / METRICS).exists():  # which would be overwritten
-        raise ResultsError(f"{out}: is already a run; give a new directory (--out)")
+        raise UserError(f"{out}: is already a run; give a new directory (--out)")
     overrides = [*([f"{JUDGE}={args.judge}"] if args.judge else []), *flags.overrides(args)]
     if args.test:
         overrides.insert(0, "data.val_max_samples=-1")  # of the training's files, which may be larger
-    config = evaluation(read_mapping(checkpoint.parent / CONFIG), checkpoint, out, overrides)
+    config = evaluation(recorded(checkpoint.parent)[0], checkpoint, out, overrides)
     command = ["-m", "rpg.cli", "eval", str(checkpoint), "--out", str(out), *overrides]
     if (code := begin(RunConfig(config), command)) or dry_run():
         return code
-    table = build_table(*load_runs([out], is_validation))
-    show(table)
+    show(build_table(load_runs([out])))
     print(f"next: {shlex.join(['rpg', 'table', str(checkpoint.parent), str(out)])}")
-    print(f"or:   {shlex.join(['rpg', 'score', str(out), '--reward', 'FILE.py'])}  # its answers by another function")
-    return exit_code(table.notes)
+    return 0
 
 
 def evaluation(trained: dict[str, Any], checkpoint: Path, out: Path, overrides: list[str]) -> dict[str, Any]:

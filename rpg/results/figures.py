@@ -1,37 +1,34 @@
 """The paper's panels (accuracy per benchmark, critic score, entropy, response length), KL, and off-policy panels."""
 
-import io
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import textwrap
+from collections import Counter
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any, get_args
 
 import matplotlib
 import pandas as pd
 
 matplotlib.use("Agg")
 from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap, to_hex
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import AsinhLocator, MaxNLocator
 
-from rpg.diagnostics import printable
-from rpg.files.atomic import write_whole
-from rpg.logged import ALL_GROUPS, REWARDS, is_validation
-from rpg.registry.methods import LOOKS, Dash, Look, base_method, order_of
-from rpg.results.messages import ResultsError, about
-from rpg.results.samples import pass_by_step
+from rpg.diagnostics import UserError
+from rpg.logged import ALL_GROUPS
+from rpg.registry.methods import LOOKS, Dash, Look, base_method
+from rpg.results.runs import Run
+from rpg.results.statistics import pass_at
 from rpg.results.table import Table
 
-CREATOR = "rpg plot"  # metadata of each file
-KL = "KL to the reference (nats)"
+KL, PANEL_OF_REWARD = "KL to the reference (nats)", "critic score (training reward)"
 # panels after the benchmarks': title, metric of verl's log; omitted if no run has the metric or it is always 0, like
 # the staleness of synchronous runs
 PANELS = {
     KL: "actor/rpg_kl",
-    "critic score (training reward)": ALL_GROUPS,  # or that of the batch (Run.training_reward)
+    PANEL_OF_REWARD: ALL_GROUPS,  # or that of the batch (Run.training_reward)
     "entropy (nats)": "actor/entropy",
     "response length (tokens)": "response_length/mean",
     "clipped tokens (share)": "actor/pg_clipfrac",
@@ -39,122 +36,90 @@ PANELS = {
     "KL(sampler, trained) (nats)": "training/off_policy/kl",
     "staleness (weight versions)": "training/off_policy/trajectory_staleness/mean",
 }
-DRAWN = frozenset([*PANELS.values(), *REWARDS])
-SMOOTHING = 0.1  # share of the steps in a running mean; raw values stay visible behind it
-SMOOTHED = 20  # steps from which a line is smoothed
-MOST_INTERVALS = 8  # rows of a panel that shows intervals
-TITLE, LEGEND = 34, 30  # characters that fit above a panel, and below it beside a line
+SMOOTHED = 20  # steps from which a line is a running mean
+TITLE = 34  # characters that fit above a panel
 STYLE: dict[Any, Any] = {  # matplotlib's type lists every key
     "font.size": 11, "axes.titlesize": 12, "lines.linewidth": 1.8, "axes.grid": True, "grid.color": "#e4e4e4",
-    "axes.spines.top": False, "axes.spines.right": False, "svg.fonttype": "none", "svg.hashsalt": "rpg",
+    "axes.spines.top": False, "axes.spines.right": False, "svg.fonttype": "none",
     "text.parse_math": False,  # no mathtext for a dollar in a name
 }  # fmt: skip
 DASHES: tuple[Dash, ...] = get_args(Dash)
-# viridis, without its lightest yellow
-COLOURS = LinearSegmentedColormap.from_list("", ("#440154", "#3b528b", "#21918c", "#5ec962", "#d8b919"))
 
 
-@dataclass(frozen=True)
-class Panel:
-    """One panel.
+def make_panels(table: Table, k: int | None = None) -> dict[str, dict[str, Any]]:
+    """Return panels: title -> label of the table's row -> step x run, the values of the row's runs.
 
-    rows: label of a table's row -> values by step of each of its runs. intervals: label -> 95 % interval over problems
-    of the last value, of single runs with samples.
+    First benchmarks, in the table's order, then the logged metrics of training and off-policy training.
+    k: of pass@k by step, a panel more for each benchmark.
     """
-
-    title: str
-    rows: dict[str, list[pd.Series]]
-    is_validation: bool = False
-    intervals: dict[str, tuple[float, float]] = field(default_factory=dict)
-
-
-def is_drawn(metric: str) -> bool:
-    """Return whether `rpg plot` reads a metric for the panels or the table."""
-    return metric in DRAWN or is_validation(metric)
-
-
-def make_panels(table: Table, pass_at: int | None = None) -> list[Panel]:
-    """Return panels: benchmarks in the table's order, then the logged metrics of training and off-policy training.
-
-    pass_at: k of pass@k by step, a panel more for each benchmark; the table gets notes on samples that are left out.
-    """
-
-    def panel(name: str, frames: dict[str, list[Any]]) -> Panel:
-        rows = {label: [frame[name].dropna() for frame in own if name in frame] for label, own in frames.items()}
-        return Panel(name, {label: own for label, own in rows.items() if own}, is_validation=True)
-
-    accuracies = {label: [run.accuracies.add_suffix(" accuracy") for run in runs] for label, runs in table.rows.items()}
-    panels = [panel(f"{name} accuracy", accuracies) for name in table.benchmarks]
-    for cell in table.cells.dropna(subset="last_low").itertuples() if len(table.rows) <= MOST_INTERVALS else ():
-        [own] = [panel for panel in panels if panel.title == f"{cell.benchmark} accuracy"]
-        own.intervals[cell.method] = (cell.last_low, cell.last_high)
-    if pass_at is not None:
-        passed: dict[str, list[Any]] = {label: [] for label in table.rows}
-        for label, run in ((label, run) for label, runs in table.rows.items() for run in runs):
-            frame, notes = pass_by_step(run, pass_at)
-            passed[label].append(frame.add_suffix(f" pass@{pass_at}"))
-            table.notes += [about(run.name, note) for note in notes]
-        panels += [own for name in table.benchmarks if (own := panel(f"{name} pass@{pass_at}", passed)).rows]
-    for title, metric in PANELS.items():
-        rows = {label: [series for run in runs
-                        if len(series := run.training_reward if metric == ALL_GROUPS else run.series(metric))]
-                for label, runs in table.rows.items()}  # fmt: skip
-        if any(series.any() for members in rows.values() for series in members):
-            panels.append(Panel(title, rows))
+    frames = {label: [by_title(run, k) for run in runs] for label, runs in table.rows.items()}
+    kinds, panels = ["accuracy", *([f"pass@{k}"] if k else [])], {}
+    for title in [*(f"{name} {kind}" for kind in kinds for name in table.benchmarks), *PANELS]:
+        rows: dict[str, Any] = {}
+        for label, of_runs in frames.items():
+            if own := [frame[title].dropna() for frame in of_runs if title in frame and frame[title].notna().any()]:
+                rows[label] = pd.concat(own, axis=1, keys=range(len(own))).sort_index()
+        if rows and (title not in PANELS or any(frame.any(axis=None) for frame in rows.values())):
+            panels[title] = rows
     return panels
 
 
-def looks_of(labels: list[str]) -> dict[str, Look]:
-    """Return each label's look: that of its method, which does not depend on the other labels.
+def by_title(run: Run, k: int | None) -> Any:
+    """Return step x title of a panel.
 
-    Labels of one method with different settings share its colour and get different dashes. More labels of one method,
-    and labels without a method, get a scale of colours, by order.
+    verl logs best@k only for validations with rollout.val_kwargs.n above 1, and as a bootstrap below pass@k.
     """
-    groups: dict[str, list[str]] = {}
-    for label in sorted(set(labels), key=lambda label: (label != base_method(label), order_of(label))):
-        groups.setdefault(base_method(label) if base_method(label) in LOOKS else "", []).append(label)
-    looks = {label: LOOKS[label] for label in labels if label in LOOKS}
-    for base, members in groups.items():
-        first = LOOKS.get(base, Look("", "-"))
-        others = [label for label in members if label != base]
-        if base and len(members) <= len(DASHES):
-            dashes: list[Dash] = [first.dash, *(dash for dash in DASHES if dash != first.dash)]
-            looks |= {label: Look(first.colour, dash) for label, dash in zip(members, dashes, strict=False)}
-        else:
-            scale = [to_hex(COLOURS(number / max(len(others) - 1, 1))) for number in range(len(others))]
-            looks |= {label: Look(colour, first.dash) for label, colour in zip(others, scale, strict=True)}
+    logged = {f"{name} accuracy": points for name, points in run.accuracies.items()}
+    for name in run.accuracies if k else ():
+        passed = {step: pass_at(run.samples(step, name), k or 1) for step in run.accuracies.index}
+        logged[f"{name} pass@{k}"] = pd.Series(passed, dtype=float)
+    logged |= {title: run.series(metric) for title, metric in PANELS.items()}
+    return pd.DataFrame(logged | {PANEL_OF_REWARD: run.training_reward})
+
+
+def looks_of(labels: list[str]) -> dict[str, Look]:
+    """Return each label's look: its method's colour, and a dash for each of its settings.
+
+    Labels without a method, and those of a method with more settings than dashes, get colours of viridis by order.
+    """
+    count, seen, looks = Counter(map(base_method, labels)), Counter[str](), {}
+    for number, label in enumerate(labels):
+        base = base_method(label)
+        if base in LOOKS and count[base] <= len(DASHES):
+            dash = DASHES[(DASHES.index(LOOKS[base].dash) + seen[base]) % len(DASHES)]
+            looks[label] = Look(LOOKS[base].colour, dash)
+            seen[base] += 1
+        else:  # without the lightest yellow
+            looks[label] = Look(to_hex(matplotlib.colormaps["viridis"](0.9 * number / max(len(labels) - 1, 1))), "-")
     return looks
 
 
-def draw(axes: Axes, panel: Panel, looks: dict[str, Look]) -> None:
-    """Draw one panel: one line per run, or a row's mean with a band for several runs (`band`)."""
-    axes.set_title(middle_out(printable(panel.title), TITLE), loc="left")
+def draw(axes: Axes, title: str, rows: dict[str, Any], looks: dict[str, Look]) -> None:
+    """Draw one panel: one line per run; of runs that end at the same step the mean, with a band of a standard error."""
+    axes.set_title(textwrap.fill(title, TITLE), loc="left")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6, min_n_ticks=1))
-    everything = [series for members in panel.rows.values() for series in members]
-    smoothed = not panel.is_validation and any(len(series) >= SMOOTHED for series in everything)
-    remark = " (strong lines: running mean)" if smoothed else " (bars: 95 % intervals)" if panel.intervals else ""
-    axes.set_xlabel(f"step{remark}")
-    for label, members in panel.rows.items():
+    values: Any = pd.concat([frame.stack() for frame in rows.values()])
+    is_validation = title not in PANELS
+    smoothed = not is_validation and max(map(len, rows.values())) >= SMOOTHED
+    axes.set_xlabel("step (running mean)" if smoothed else "step")
+    for label, frame in rows.items():
         look = looks[label]
-        lines = [smooth(series) for series in members] if smoothed else members
-        if (seeds := band(lines)) is not None:
-            low, high = seeds["mean"] - seeds["error"], seeds["mean"] + seeds["error"]
-            axes.fill_between(seeds.index, low, high, color=look.colour, alpha=0.15, linewidth=0)
-            lines = [seeds["mean"]]
-        for series in members if smoothed and seeds is None else ():
-            axes.plot(series.index, series, color=look.colour, linewidth=0.8, alpha=0.3)
-        if label in panel.intervals:
-            axes.vlines(members[0].index[-1], *panel.intervals[label], color=look.colour, alpha=0.5)
-        for series in lines:
-            marker = "o" if panel.is_validation or len(series) == 1 else None  # a line of one step is not visible
+        lines = smooth(frame) if smoothed else frame
+        if len(frame.columns) > 1 and frame.iloc[-1].notna().all():
+            common = lines[frame.notna().all(axis=1)]  # a resumed run may have one more validation than the others
+            lines, error = common.mean(axis=1).to_frame(), common.sem(axis=1)
+            low, high = lines[0] - error, lines[0] + error
+            axes.fill_between(lines.index, low, high, color=look.colour, alpha=0.15, linewidth=0)
+        for _, line in lines.items():
+            line = line.dropna()
+            marker = "o" if is_validation or len(line) == 1 else None  # a line of one step is not visible
             style = {"color": look.colour, "linestyle": look.dash, "marker": marker, "markersize": 4, "clip_on": False}
-            axes.plot(series.index, series, **style)
-    values = pd.concat(everything) if everything else pd.Series([0.0])
-    if panel.title == KL:
+            axes.plot(line.index, line, **style)
+    if title == KL:
         logarithmic(axes, values)
     elif values.min() >= 0 > axes.get_ylim()[0]:  # no axis below zero for what is never negative
         axes.set_ylim(bottom=0)
-    if panel.is_validation and values.max() <= 1 < axes.get_ylim()[1]:
+    if is_validation and values.max() <= 1 < axes.get_ylim()[1]:
         axes.set_ylim(top=1)
 
 
@@ -164,76 +129,39 @@ def logarithmic(axes: Axes, values: Any) -> None:
     low, high = max(sizes.min(), 1e-4 * sizes.max()), sizes.max()
     if high < 100 * low:
         return
-    powers = range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)
-    ticks = [10.0**power for power in powers[:: math.ceil(len(powers) / 4)]]
-    ticks = sorted([*(-tick for tick in ticks if values.min() <= -low), 0.0, *ticks])
-    axes.set_yscale("symlog", linthresh=low)
-    axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
-    axes.set_yticks([], minor=True)
+    axes.set_yscale("asinh", linear_width=low)
+    axes.yaxis.set_major_locator(AsinhLocator(low, numticks=4))
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.minorticks_off()
     axes.set_ylim(bottom=min(0.0, 2 * values.min()), top=2 * high)
 
 
-def band(members: Sequence[pd.Series]) -> pd.DataFrame | None:
-    """Return mean and standard error ("mean", "error") at the steps that all runs have.
+def smooth(frame: Any) -> Any:
+    """Return centred running means over a tenth of the steps, with a shorter window at both ends."""
+    window = 2 * math.ceil(len(frame) / 20) + 1
+    return frame.rolling(window, center=True, min_periods=1).mean().where(frame.notna())
 
-    None for one run, or if runs differ in their last step. A resumed run has one more validation than the others.
+
+def plot(table: Table, out: Path, k: int | None = None) -> list[Path]:
+    """Draw the runs of a table into panels.png and panels.svg of `out`, and return the paths. k: `make_panels`.
+
+    Raises UserError: none of the runs logged a metric that the panels show.
     """
-    if len(members) < 2 or len({series.index[-1] for series in members}) > 1:
-        return None
-    values = pd.concat(members, axis=1, join="inner")
-    return pd.DataFrame({"mean": values.mean(axis=1), "error": values.sem(axis=1)})
-
-
-def smooth(series: pd.Series) -> pd.Series:
-    """Return a centred running mean with a shorter window at both ends; of fewer than SMOOTHED steps the series."""
-    if len(series) < SMOOTHED:
-        return series
-    reach = max(1, math.ceil(len(series) * SMOOTHING / 2))
-    return cast(pd.Series, series.rolling(2 * reach + 1, center=True, min_periods=1).mean())
-
-
-def figure(panels: Sequence[Panel], looks: dict[str, Look]) -> Figure:
-    """Return a figure with all panels in rows of three and one legend below, in as many columns as the names allow."""
-    columns = min(3, len(panels))
-    rows = math.ceil(len(panels) / columns)
-    names = [middle_out(printable(label), LEGEND * columns) for label in looks]
-    legend_columns = max(1, LEGEND * columns // max(map(len, names)))
-    height = 2.7 * rows + 0.3 * math.ceil(len(names) / min(legend_columns, columns)) + 0.2
-    fig = Figure(figsize=(3.6 * columns, height), layout="constrained")
-    all_axes = fig.subplots(rows, columns, squeeze=False).flatten()
-    for axes, panel in zip(all_axes, panels, strict=False):
-        draw(axes, panel, looks)
-    for axes in all_axes[len(panels) :]:
-        axes.set_axis_off()
-    lines = [Line2D([], [], color=look.colour, linestyle=look.dash) for look in looks.values()]
-    ncols = min(legend_columns, columns)
-    fig.legend(lines, names, loc="outside lower center", ncols=ncols, frameon=False, handlelength=3)
-    return fig
-
-
-def middle_out(text: str, width: int) -> str:
-    """Return the text, without its middle if it is longer: names differ at their ends."""
-    return text if len(text) <= width else f"{text[: width // 2]}…{text[1 - width // 2 :]}"
-
-
-def plot(table: Table, out: Path, pass_at: int | None = None) -> list[Path]:
-    """Draw the runs of a table into panels.png and panels.svg of `out`, and return the paths. pass_at: `make_panels`.
-
-    The files have no date, so that they are reproducible. Overwrites only files of `rpg plot`.
-
-    Raises ResultsError: none of the runs logged a metric that the panels show, or a file is another program's.
-    """
-    panels = make_panels(table, pass_at)
+    panels, looks = make_panels(table, k), looks_of(list(table.rows))
     if not panels:
-        raise ResultsError("; ".join(["none of the runs logged a metric that the panels show", *table.notes]))
-    files = {out / "panels.png": {"Software": CREATOR}, out / "panels.svg": {"Date": None, "Creator": CREATOR}}
-    for file in files:
-        if file.exists() and CREATOR.encode() not in file.read_bytes():
-            raise ResultsError(f"{file}: not written by `rpg plot`; remove it, or give another --out")
-    out.mkdir(parents=True, exist_ok=True)
+        raise UserError("none of the runs logged a metric that the panels show")
+    columns, lines = min(3, len(panels)), math.ceil(len(panels) / 3)
     with matplotlib.rc_context(STYLE):  # also to save: matplotlib makes some ticks only then
-        picture = figure(panels, looks_of(list(table.rows)))
-        for file, metadata in files.items():
-            picture.savefig(content := io.BytesIO(), format=file.suffix[1:], dpi=110, metadata=metadata)
-            write_whole(file, content.getvalue())
-    return list(files)
+        figure = Figure(figsize=(3.6 * columns, 2.7 * lines + 0.3 * len(looks) + 0.2), layout="constrained")
+        all_axes = figure.subplots(lines, columns, squeeze=False).flatten()
+        for axes, (title, rows) in zip(all_axes, panels.items(), strict=False):
+            draw(axes, title, rows, looks)
+        for axes in all_axes[len(panels) :]:
+            axes.set_axis_off()
+        keys = [Line2D([], [], color=look.colour, linestyle=look.dash) for look in looks.values()]
+        figure.legend(keys, [*looks], loc="outside lower center", frameon=False, handlelength=3)
+        out.mkdir(parents=True, exist_ok=True)
+        files = [out / "panels.png", out / "panels.svg"]
+        for file in files:
+            figure.savefig(file, dpi=110)
+    return files

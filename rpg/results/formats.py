@@ -1,154 +1,121 @@
 """Formats of a table: markdown, terminal, CSV and JSON."""
 
-import json
+import itertools
+import math
 import sys
-import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import pandas as pd
 import rich.table
 from rich.console import Console
 from rich.text import Text
 
-from rpg.diagnostics import printable
 from rpg.registry.methods import family
-from rpg.results.messages import LeftOut
 from rpg.results.table import Table
 
-LEGEND = "◆ RPG-REINFORCE, ◇ RPG; bold: best of a column, underlined: second, where the lead exceeds its noise"
-EXPLANATIONS = {  # column of a table: legend of its sign
-    "before": "before: accuracy of the initial model",
-    "last_low": "brackets: 95% interval over problems (bootstrap)",
-    "last_se": "±: standard error over seeds",
-}
+LEGEND = (
+    "◆ RPG-REINFORCE, ◇ RPG; bold: best of a column, underlined: second, where the lead exceeds its noise; "
+    "±: standard error over seeds; [low, high]: 95 % interval over problems (bootstrap)."
+)
 MARKS = {"RPG-REINFORCE": "◆ ", "RPG": "◇ ", "baseline": ""}
-MD_SPECIAL = str.maketrans({"&": "&amp;", "<": "&lt;", "|": "&#124;", "$": r"\$", "*": r"\*"})
 MISSING = "–"
-MOST_NOTES = 5  # of a terminal, so that the table stays on its screen
 MARKDOWN, ANSI = ("{}", "**{}**", "<u>{}</u>"), ("{}", "\x1b[1m{}\x1b[0m", "\x1b[4m{}\x1b[0m")  # plain, first, second
 PASS_TITLE = "pass@k at the last validation (unbiased estimate)"
 
 
-def escape_md(text: str) -> str:
-    """Escape HTML, cell borders, mathematics, emphasis, links and pictures."""
-    return printable(text).translate(MD_SPECIAL).replace("](", "]&#40;")
-
-
-def _entries(table: Table, ranks: Sequence[str]) -> tuple[list[str], dict[str, dict[str, list[list[str]]]]]:
-    """Return the columns of a benchmark, and label -> benchmark -> lines of entries: ours, the paper's, difference."""
+def accuracies(table: Table, ranks: Sequence[str]) -> pd.DataFrame:
+    """Return the texts of a table: Method, Benchmark, Before (if known), Last, Best; the paper's values below ours."""
     columns = [*(["before"] if table.cells["before"].notna().any() else []), "last", "best"]
-    rows: dict[str, dict[str, list[list[str]]]] = {label: {} for label in table.rows}
-    for cell in table.records():
-        lines = [[_value(cell, column, ranks) for column in columns]]
-        for name, form in (("paper", "{:.4f}"), ("difference", "{:+.4f}")) if cell["paper_last"] is not None else ():
-            lines.append([_number(cell.get(f"{name}_{column}"), form) for column in columns])
-        rows[cell["method"]][cell["benchmark"]] = lines
-    return columns, rows
+    lines = []
+    for label, group in table.cells.groupby("method", sort=False):
+        cells, known = group.to_dict("records"), group.get("paper_last", pd.Series(dtype=float)).notna().any()
+        for cell in cells:
+            lines.append([MARKS[family(label)] + label, cell["benchmark"], *(_value(cell, c, ranks) for c in columns)])
+        for kind, form in (("paper", "{:.4f}"), ("difference", "{:+.4f}")) if known else ():
+            for cell in cells:
+                entries = [_text(cell.get(f"{kind}_{column}"), form) for column in columns]
+                lines.append([f"{label}: {kind}", cell["benchmark"], *entries])
+    return pd.DataFrame(lines, columns=["Method", "Benchmark", *map(str.capitalize, columns)])
 
 
 def _value(cell: dict[str, Any], column: str, ranks: Sequence[str]) -> str:
     """Return one entry with its rank, standard error and interval."""
-    rank = cell.get(f"rank_{column}") if cell.get(f"clear_{column}") else None
-    text = ranks[rank or 0].format(_number(cell[column]))
-    if (error := cell.get(f"{column}_se")) is not None:
-        text += f" ± {error:.4f}"
-    if column == "last" and cell["last_low"] is not None:
+    rank = cell[f"rank_{column}"] if cell.get(f"clear_{column}") and cell[f"rank_{column}"] in (1, 2) else 0
+    text = ranks[rank].format(_text(cell[column]))
+    if cell.get(f"{column}_se", math.nan) >= 0:
+        text += f" ± {cell[f'{column}_se']:.4f}"
+    if column == "last" and cell["last_low"] >= 0:
         text += f" [{cell['last_low']:.2f}, {cell['last_high']:.2f}]"
     return text
 
 
-def _number(value: float | None, form: str = "{:.4f}") -> str:
-    return MISSING if value is None else form.format(value)
+def _text(value: Any, form: str = "{:.4f}") -> str:
+    return MISSING if pd.isna(value) else form.format(value)
 
 
-def _label(table: Table, label: str) -> str:
-    return MARKS[family(table.method(label))] + label
-
-
-def _legend(table: Table) -> str:
-    signs = [text for key, text in EXPLANATIONS.items() if table.cells[key].notna().any()]
-    return "; ".join([LEGEND, *signs, *([f"judge: {', '.join(table.judges)}"] if table.judges else [])]) + "."
-
-
-def _pass_rows(table: Table) -> list[list[str]]:
-    """Return heading and rows of the table of pass@k; [] without samples."""
+def passes(table: Table) -> pd.DataFrame:
+    """Return the texts of the table of pass@k; empty without samples."""
     powers = [name for name in table.cells if name.startswith("pass@")]
-    rows = [[_label(table, cell["method"]), cell["benchmark"], *(_number(cell[name]) for name in powers)]
-            for cell in table.records() if any(cell[name] is not None for name in powers)]  # fmt: skip
-    return [["Method", "Benchmark", *powers], *rows] if rows else []
+    cells = table.cells[table.cells[powers].notna().any(axis=1)]
+    texts = cells[["method", "benchmark"]].join(cells[powers].map(_text))
+    return texts.rename(columns={"method": "Method", "benchmark": "Benchmark"})
 
 
 def markdown(table: Table) -> str:
-    """Return the table as markdown, with the paper's values below each row and the notes as a list."""
-    columns, rows = _entries(table, MARKDOWN)
-    missing, lines = [MISSING] * len(columns), []
-    for label, of_row in rows.items():
-        heads = [escape_md(_label(table, label)), "&emsp;paper", "&emsp;difference"]
-        for number, head in enumerate(heads[: max(map(len, of_row.values()), default=1)]):
-            own = [of_row.get(name, [])[number : number + 1] or [missing] for name in table.benchmarks]
-            lines.append([head, *(entry for [entries] in own for entry in entries)])
-    heads = [f"{escape_md(name)} {column.capitalize()}" for name in table.benchmarks for column in columns]
-    parts = [[f"**{escape_md(table.title)}**"], grid(["Method", *heads], lines), [escape_md(_legend(table))]]
-    if pass_rows := [[*map(escape_md, row)] for row in _pass_rows(table)]:
-        parts += [[PASS_TITLE], grid(pass_rows[0], pass_rows[1:], texts=2)]
-    parts.append([f"- {escape_md(note)}" for note in dict.fromkeys(table.notes)])
+    """Return the table as markdown, with a column for each benchmark, and the notes as a list."""
+    long = accuracies(table, MARKDOWN)
+    wide: Any = long.set_index(["Method", "Benchmark"]).unstack(fill_value=MISSING)
+    columns = [(column, name) for name in table.benchmarks for column in long.columns[2:]]
+    wide = wide.loc[long["Method"].unique(), columns].swaplevel(axis=1)
+    parts = [[f"**{table.title}**"], grid(["Method", *map(" ".join, wide)], wide.reset_index().to_numpy()), [LEGEND]]
+    if len(pass_rows := passes(table)):
+        parts += [[PASS_TITLE], grid([*pass_rows], pass_rows.to_numpy(), texts=2)]
+    parts.append([f"- {note}" for note in dict.fromkeys(table.notes)])
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
 
 
 def grid(head: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 1) -> list[str]:
     """Return the lines of a markdown table; columns from the `texts`-th on are numbers and aligned to the right."""
     rule = [":--" if column < texts else "--:" for column in range(len(head))]
-    return [f"| {' | '.join(cells)} |" for cells in (head, rule, *rows)]
+    return [f"| {' | '.join(text.replace('|', '&#124;') for text in cells)} |" for cells in (head, rule, *rows)]
 
 
 def terminal(table: Table) -> str:
-    """Return the table for a terminal of any width: a row per method, and in it a line per benchmark."""
-    console, rows = Console(highlight=False, markup=False, emoji=False), []
-    columns, entries = _entries(table, ANSI)
-    for label, of_row in entries.items():
-        lines = []
-        for name, of_benchmark in of_row.items():
-            heads = (printable(name), "  paper", "  difference")
-            lines += [[head, *own] for head, own in zip(heads, of_benchmark, strict=False)]
-        rows.append([_label(table, label), *("\n".join(entry) for entry in zip(*lines, strict=True))])
-    notes = sorted(dict.fromkeys(table.notes), key=lambda note: not isinstance(note, LeftOut))
-    more = [f"{len(notes) - MOST_NOTES} more notes: --format md"] if len(notes) > MOST_NOTES else []
+    """Return the table for a terminal, a line for each benchmark."""
+    console = Console(highlight=False, markup=False, emoji=False)
     with console.capture() as capture:
-        console.print(Text(printable(table.title), style="bold"))
-        console.print(screen(["Method", "Benchmark", *(column.capitalize() for column in columns)], rows, 2))
-        if pass_rows := _pass_rows(table):
-            console.print(f"\n{PASS_TITLE}", screen(pass_rows[0], pass_rows[1:], 2), sep="\n")
-        console.print()
-        for text in (_legend(table), *(f"- {printable(note)}" for note in [*notes[:MOST_NOTES], *more])):
-            console.print(textwrap.fill(text, console.width, subsequent_indent="  ", break_on_hyphens=False,
-                                        break_long_words=False))  # fmt: skip
+        console.print(Text(table.title, style="bold"))
+        console.print(screen(accuracies(table, ANSI)))
+        if len(pass_rows := passes(table)):
+            console.print(f"\n{PASS_TITLE}", screen(pass_rows), sep="\n")
+        console.print(f"\n{LEGEND}")
     return capture.get()
 
 
-def screen(head: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 1) -> rich.table.Table:
-    """Return a table of a terminal, whose first `texts` columns take several lines where it is narrow.
+def screen(texts: pd.DataFrame, numbers: slice = slice(2, None)) -> rich.table.Table:
+    """Return a table of a terminal. Its first column shows equal names once; `numbers` are aligned to the right.
 
-    Words that are longer than their column end in an ellipsis.
+    Texts fold where a terminal is narrow; words that are longer than their column end in an ellipsis.
     """
     made = rich.table.Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for number, name in enumerate(head):
-        is_text = number < texts
-        made.add_column(name, overflow="ellipsis", justify="left" if is_text else "right", no_wrap=not is_text)
-    for first, *others in rows:
-        made.add_row(Text(printable(first)), *map(Text.from_ansi, others))
+    right = {*texts.columns[numbers]}
+    for name in texts:
+        made.add_column(name, overflow="ellipsis", justify="right" if name in right else "left", no_wrap=name in right)
+    for name, lines in itertools.groupby(texts.to_numpy().tolist(), key=lambda line: line[0]):
+        _, *columns = zip(*lines, strict=True)
+        made.add_row(name, *(Text.from_ansi("\n".join(entries)) for entries in columns))
     return made
 
 
 def comma_separated(table: Table) -> str:
-    """Return `Table.cells` as CSV, one line per row and benchmark, without notes."""
+    """Return `Table.cells` as CSV, one line per row and benchmark."""
     return table.cells.to_csv(index=False, lineterminator="\n")
 
 
 def as_json(table: Table) -> str:
-    """Return title, `Table.cells`, notes and the runs of each row as JSON."""
-    made_of = {label: [str(run.directory) for run in runs] for label, runs in table.rows.items() if runs}
-    content = {"title": table.title, "rows": table.records(), "notes": table.notes, "runs": made_of}
-    return json.dumps(content, indent=2) + "\n"
+    """Return `Table.cells` as JSON, an object per row and benchmark."""
+    return table.cells.to_json(orient="records", indent=2) + "\n"
 
 
 FORMATS: dict[str, Callable[[Table], str]] = {

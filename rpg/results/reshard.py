@@ -14,9 +14,9 @@ import torch
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Shard
 
+from rpg.diagnostics import UserError
 from rpg.files import manifest
 from rpg.files.integrity import REFERENCE, SHARD, ranks_that_saved
-from rpg.results.messages import ResultsError
 
 
 def reshard(checkpoint: Path, out: Path, ranks: int) -> None:
@@ -24,22 +24,14 @@ def reshard(checkpoint: Path, out: Path, ranks: int) -> None:
 
     Each rank takes the random state of rank modulo the earlier number of ranks.
 
-    Raises:
-        ResultsError: the shards cannot be split: HSDP, FSDP1, or files of several numbers of ranks.
+    Raises UserError: the shards cannot be split: HSDP or FSDP1.
     """
     actor, target = checkpoint / "actor", out / checkpoint.name
-    saved = ranks_that_saved(checkpoint, "model")
-    if len(saved) != 1:
-        raise ResultsError(f"{actor} has the model of {sorted(saved)} ranks; one number is needed")
-    (before,) = saved
+    (before,) = ranks_that_saved(checkpoint, "model")
     config = json.loads((actor / "fsdp_config.json").read_bytes())
-    if config["FSDP_version"] != 2:
-        raise ResultsError(f"{actor} is of FSDP {config['FSDP_version']}; only fsdp2 can be split")
-    reference = _load(checkpoint / REFERENCE, "", before)
-    model = _load(actor, "model_", before)
-    meshes = {tensor.device_mesh.shape for tensor in model[0].values()}
-    if meshes != {(before,)}:
-        raise ResultsError(f"{actor} is sharded over {meshes}; only fsdp_size=-1 can be split, not HSDP")
+    reference, model = _load(checkpoint / REFERENCE, "", before), _load(actor, "model_", before)
+    if config["FSDP_version"] != 2 or {tensor.device_mesh.shape for tensor in model[0].values()} != {(before,)}:
+        raise UserError(f"{actor}: only shards of fsdp2 with fsdp_size=-1 can be split")
 
     manifest.begin(target)
     shutil.copytree(checkpoint, target, dirs_exist_ok=True, ignore=_of_ranks)

@@ -3,28 +3,27 @@
 import argparse
 from pathlib import Path
 
-from rpg.logged import is_validation
+from rpg.diagnostics import UserError
 from rpg.results.formats import FORMATS, default
-from rpg.results.messages import ResultsError, exit_code, show_notes
-from rpg.results.runs import load_runs, or_checkpoints
+from rpg.results.runs import load_runs, show_notes
 from rpg.results.table import build_table, paper_table
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg table`."""
-    runs = "run directory, a folder of them or a metrics.jsonl (default: checkpoints)"
+    runs = "run directory, or a folder of them (default: checkpoints)"
     parser.add_argument("runs", nargs="*", type=Path, metavar="RUN", help=runs)
     parser.add_argument("--paper", type=int, metavar="N", help="the paper's table N: alone, or beside the runs")
     parser.add_argument("--format", choices=FORMATS, default=default(), help="default: terminal in one, else md")
-    parser.add_argument("--json", dest="format", action="store_const", const="json", help="short for --format json")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the table; return 1 if input was left out, 2 if there is nothing to show."""
-    paper = None if args.paper is None else paper_table(args.paper)
-    alone = paper if not args.runs else None
-    table = alone or build_table(*load_runs(or_checkpoints(args.runs), is_validation), paper)
+    """Print the table, and its notes on stderr unless the format has them."""
+    alone = args.paper and not args.runs
+    table = paper_table(args.paper) if alone else build_table(load_runs(args.runs), args.paper)
     if not table.benchmarks:
-        raise ResultsError("; ".join(["none of the runs logged an accuracy", *table.notes]))
+        raise UserError("none of the runs logged an accuracy; a reward function returns acc beside score")
     print(FORMATS[args.format](table), end="")
-    return show_notes(table.notes) if args.format == "csv" else exit_code(table.notes)  # CSV cannot hold notes
+    if args.format != "md":
+        show_notes(table.notes)
+    return 0

@@ -35,9 +35,9 @@ def main() -> None:
     """Write the file."""
     source, target = map(Path, sys.argv[1:])
     root = f"{Path.cwd()}/"
-    loaded, notes = load_runs([source], lambda metric: metric in METRICS or is_accuracy(metric))
-    for text in [*notes] + [f"{run.directory}: unfinished" for run in loaded if run.stopped_early]:
-        print(f"left out: {text}", file=sys.stderr)
+    loaded = load_runs([source])
+    for run in (run for run in loaded if run.stopped_early):
+        print(f"left out: {run.directory}: unfinished", file=sys.stderr)
     lines, settings = [], {}
     for run in sorted((run for run in loaded if not run.stopped_early), key=lambda run: str(run.directory)):
         # `rpg reproduce` puts runs into folders named runs
@@ -48,7 +48,8 @@ def main() -> None:
             for key, value in leaves(run.config)
             if not key.startswith(NOT_SETTINGS)
         }
-        metrics = run.frame.rename(columns={key: "accuracy" for key in run.frame if is_accuracy(str(key))})
+        kept = {key: "accuracy" if is_accuracy(key) else key for key in run.frame if key in METRICS or is_accuracy(key)}
+        metrics = run.frame[[*kept]].rename(columns=kept)
         lines += [{"run": name, "method": run.method, "step": step, **row} for step, row in metrics.iterrows()]
     table = pandas.DataFrame(lines)
     table["settings"] = table.run.map({run: json.dumps(own, sort_keys=True) for run, own in settings.items()})

@@ -61,7 +61,7 @@ def test_evaluated_alone_as_in_the_run_and_exported(tmp_path):
     assert sum(found[problem] != last[problem] for problem in found) <= few
     lines = (alone / "validation/2.jsonl").read_text().splitlines()
     assert len(lines) == SAMPLES * len((trained / "validation/2.jsonl").read_text().splitlines())
-    assert list(build_table(*load_runs([alone])).rows) == ["RPG-REINFORCE-URKL"]
+    assert list(build_table(load_runs([alone])).rows) == ["RPG-REINFORCE-URKL"]
 
     rpg("export", str(checkpoint))
     loaded = AutoModelForCausalLM.from_pretrained(checkpoint / "hf", dtype=torch.float32).state_dict()

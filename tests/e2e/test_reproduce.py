@@ -2,8 +2,10 @@
 
 import json
 import os
+import shlex
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -87,32 +89,32 @@ def test_killed_and_started_again(start, tmp_path):
 
 
 def test_two_jobs_at_once_each_with_its_own_weights(start, tmp_path):
-    """A cluster of two nodes on this machine; the command is killed, and its jobs train on to the end."""
+    """A cluster of two nodes on this machine; the commands are killed, and their jobs train on to the end."""
     out, methods = tmp_path / "out", {"GRPO": "grpo_cpu", "RPG-URKL": "rpg_cpu_urkl1e-4"}
     command = [sys.executable, "-m", "rpg.cli", "reproduce", "8", *SMALL, "actor_rollout_ref.actor.optim.lr=3e-3"]
-    command += ["--profile", "cpu", "--steps", str(STEPS), "--parallel", "2", "--out", str(out), "--methods", *methods]
+    command += ["--profile", "cpu", "--steps", str(STEPS), "--out", str(out), "--methods", *methods]
+    printed = subprocess.run([*command, "--dry-run"], capture_output=True, text=True, check=True).stdout.splitlines()
     runs = [out / "runs" / f"{name}-seed1" for name in methods.values()]
     with head(tmp_path / "cluster") as cluster:
         cluster.start_worker()
         environment = {**cluster.env, "RAY_ADDRESS": cluster.url, "PYTHON": sys.executable}
-        first = start(command=command, **environment)
+        first = [start(command=shlex.split(line), **environment) for line in printed]
         until = time.monotonic() + 2 * PATIENCE
         while not all((run / "run.log").is_file() for run in runs):  # both have begun, and make no step yet
-            assert first.process.poll() is None, first.text()[-4000:]
-            assert time.monotonic() < until, first.text()[-4000:]
+            assert all(one.process.poll() is None for one in first), [one.text()[-4000:] for one in first]
+            assert time.monotonic() < until, [one.text()[-4000:] for one in first]
             time.sleep(0.5)
-        os.kill(first.process.pid, signal.SIGKILL)
-        _, left = psutil.wait_procs([psutil.Process(one.pid) for one in first.processes()], timeout=60)
-        assert not left
-        refused = start(command=command, **environment)  # by Ray, while the jobs run
+        for one in first:
+            os.kill(one.process.pid, signal.SIGKILL)
+            assert not psutil.wait_procs([psutil.Process(child.pid) for child in one.processes()], timeout=60)[1]
+        refused = start(command=shlex.split(printed[-1]), **environment)  # by Ray, while the job runs
         assert refused.wait(2 * PATIENCE) == 1, refused.text()[-4000:]
+        assert "already exists" in refused.text()
         while '"RUNNING"' in cluster.ray("list", "jobs", "--address", cluster.url, "--format", "json"):
             assert time.monotonic() < until
             time.sleep(1)
-        again = start(command=command, **environment)
-        assert again.wait(2 * PATIENCE) == 0, again.text()[-4000:]
-    logs = [(out / "logs" / f"{run.name}.log").read_text() for run in runs]
-    assert all("already exists" in log for log in logs)
+        again = [start(command=shlex.split(line), **environment) for line in printed]
+        assert [one.wait(2 * PATIENCE) for one in again] == [0, 0], [one.text()[-4000:] for one in again]
     spans = []
     for run in runs:
         records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]

@@ -103,7 +103,7 @@ def test_demo_learns_in_half_of_its_steps(start):
     assert (directory / "latest_checkpointed_iteration.txt").read_text() == "15"
     assert list((directory / "global_step_15" / "actor").glob("model_world_size_1_rank_0.pt"))
 
-    assert list(build_table(*load_runs([directory])).rows) == ["RPG-REINFORCE-URKL"]
+    assert list(build_table(load_runs([directory])).rows) == ["RPG-REINFORCE-URKL"]
     assert cli.main(["export", str(directory / "global_step_15")]) == 0
     loaded = load_file(directory / "global_step_15/hf/model.safetensors")
     for name, tensor in load_file(TOY / "model" / "model.safetensors").items():

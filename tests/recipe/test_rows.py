@@ -2,7 +2,8 @@
 
 import pytest
 
-from rpg.results.rows import choose, rows_of
+from rpg.registry.methods import script_of
+from rpg.results.reproduce_command import choose
 from rpg.results.table import paper_table
 from tests.builders.launch_scripts import NAMES
 
@@ -15,21 +16,21 @@ def test_a_row_s_scripts_train_its_method(table):
     """Judged by their names, which test_scripts.py compares with the scripts."""
     title = paper_table(table).title  # as "Paper, table 8: Qwen2.5-7B-Instruct, 2K context"
     model, context = title.partition(": ")[2].removesuffix("K context").split(", ")
-    for row in rows_of(table):
-        assert {row.name("gpu"), row.name("cpu")} <= NAMES.keys()
-        name, toy = NAMES[row.name("gpu")], NAMES[row.name("cpu")]
-        assert (name.label, name.size, name.model) == (row.method, *MODELS[model])
+    for label in choose(table, ["all"]):
+        assert {script_of(label, table), script_of(label, table, "cpu")} <= NAMES.keys()
+        name, toy = NAMES[script_of(label, table)], NAMES[script_of(label, table, "cpu")]
+        assert (name.label, name.size, name.model) == (label, *MODELS[model])
         assert (name.context or "2k") == f"{context}k"
-        assert (toy.label, toy.size) == (row.method, "cpu")
+        assert (toy.label, toy.size) == (label, "cpu")
         assert (toy.method, toy.divergence, toy.beta) == (name.method, name.divergence, name.beta)
 
 
 @pytest.mark.parametrize("table", TABLES)
 def test_every_printed_row_has_its_script(table):
     printed = list(paper_table(table).rows)
-    assert [row.method for row in choose(rows_of(table), ["paper"])] == printed
+    assert choose(table, ["paper"]) == printed
     beside = ["GRPO-corrected", "Dr. GRPO", "GSPO", "CISPO", "DPPO-TV", "SAPO", "KL in reward"]
-    assert [row.method for row in choose(rows_of(table), ["all"])] == [*printed, *beside]
+    assert choose(table, ["all"]) == [*printed, *beside]
 
 
 CLIPS, BETAS = ["0.1_0.1", "0.2_0.28"], [("1e-4", None), ("1e-3", None), ("1e-3", "fixed")]
@@ -43,8 +44,8 @@ CLIPS, BETAS = ["0.1_0.1", "0.2_0.28"], [("1e-4", None), ("1e-3", None), ("1e-3"
     ],
 )
 def test_the_lines_of_a_figure_of_ablations_have_scripts(figure, context, lines):
-    for profile, size in (("gpu", "4b"), ("cpu", "cpu")):
-        scripts = [row.name(profile) for row in choose(rows_of(figure), ["paper"])]
+    for size in ("4b", "cpu"):
+        scripts = [script_of(label, figure, size) for label in choose(figure, ["paper"])]
         assert {*scripts} <= NAMES.keys()
         names = [NAMES[script] for script in scripts]
         assert [(name.divergence, name.beta, name.clip, name.reference) for name in names] == lines

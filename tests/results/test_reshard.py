@@ -87,4 +87,4 @@ def test_what_cannot_be_split(checkpoint, capsys):
     reference.unlink()
     config = checkpoint / "actor/fsdp_config.json"
     config.write_text('{"FSDP_version": 1, "world_size": 1}')
-    assert "FSDP 1" in refused(checkpoint, capsys, "--ranks", "2")
+    assert "fsdp2" in refused(checkpoint, capsys, "--ranks", "2")

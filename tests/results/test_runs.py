@@ -1,118 +1,129 @@
-"""Reading of damaged, resumed and duplicate logs."""
+"""Reading of resumed, cut and duplicate logs, of samples, and what tells runs apart."""
 
 import json
 import math
-import os
-from pathlib import Path
 
 import pytest
 
-from rpg.results.messages import ResultsError, exit_code
-from rpg.results.runs import load as read_run
-from rpg.results.runs import load_runs
-from tests.builders.runs import config, records, write_run
+from rpg.cli import main
+from rpg.diagnostics import UserError
+from rpg.dotted import put
+from rpg.results.runs import load, load_runs, unlike
+from tests.builders.runs import config, records, write_run, write_samples
 
 LINES = records([0.1, 0.3, 0.25])  # validations at steps 0, 2, 4
 
 
-def load(*paths):
-    return load_runs(paths)
-
-
-def test_a_cut_off_last_line_is_left_out_and_noted(tmp_path):
-    """Blank lines do not count."""
+def test_a_cut_off_last_line_is_left_out_and_a_broken_one_named(tmp_path):
+    """Every killed run leaves a cut one."""
     file = write_run(tmp_path / "a", LINES) / "metrics.jsonl"
-    file.write_text(file.read_text().replace("\n", "\n \n", 1)[:-20])
-    (run,), notes = load(tmp_path / "a")
-    assert run.last_step == 3
-    assert "line 6 of metrics.jsonl is cut off" in run.notes
-    assert exit_code([*notes, *run.notes]) == 0  # every killed run leaves it
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        b'{"step": 2, "data": {"a\xff": 1}}',
-        b"9" * 5000,
-        b'{"step": 9%b, "data": {}}' % (b"9" * 20),
-        b'{"step": 2, "data": {"a": 9%b}}' % (b"9" * 400),
-        b"{",
-        *(b'{"step": %b, "data": {}}' % step for step in (b'"x"', b"1.5", b"-1", b"true")),
-        b"null",
-        b'{"step": 2, "data": null}',
-        b'{"data": {}}',
-    ],
-)
-def test_a_broken_line_is_named_with_the_remedy(tmp_path, line):
-    file = write_run(tmp_path / "a", LINES) / "metrics.jsonl"
-    lines = file.read_bytes().splitlines()
-    file.write_bytes(b"\n".join([*lines[:2], line, *lines[2:]]))
-    with pytest.raises(ResultsError, match=r"metrics.jsonl, line 3: .*; correct or remove the line"):
+    file.write_text(file.read_text()[:-20])
+    assert load(tmp_path / "a").last_step == 3
+    file.write_text("{\n" + file.read_text())
+    with pytest.raises(UserError, match=r"metrics.jsonl, line 1: .*; correct or remove the line"):
         load(tmp_path / "a")
 
 
-def test_of_a_resumed_run_the_later_part_wins_and_the_abandoned_branch_goes(tmp_path):
+def test_of_a_resumed_run_the_later_record_of_a_step_counts(tmp_path):
     accuracy = "val-core/aime24/acc/mean@1"
-    lines = [(1, {"x": 1.0}), (2, {"x": 2.0, accuracy: 0.617}), (3, {"x": 3.0, "z": 1.0}),
-             (2, {"x": 9.0, "y": 1.0, accuracy: 0.586})]  # fmt: skip
-    run = read_run(write_run(tmp_path, lines, config("a", steps=2)))
-    assert {name: run.frame[name].dropna().to_dict() for name in "xy"} == {"x": {1: 1.0, 2: 9.0}, "y": {2: 1.0}}
-    assert run.notes == [
-        "resumed at step 2: steps 3 to 3 of the earlier part are replaced",
-        f"validated twice at step 2: {accuracy} is 0.5860, was 0.6170",
-    ]
+    lines = [(1, {"x": 1.0}), (2, {"x": 2.0, accuracy: 0.617}), (2, {"x": 9.0, "y": 1.0, accuracy: 0.586})]
+    run = load(write_run(tmp_path, lines, config("a", steps=2)))
+    assert {name: run.series(name).to_dict() for name in "xy"} == {"x": {1: 1.0, 2: 9.0}, "y": {2: 1.0}}
+    assert run.notes == [f"step 2 was validated twice: {accuracy} is 0.5860, was 0.6170"]
 
 
-def test_values_that_are_no_finite_numbers(tmp_path):
-    """NaN and infinities, or null for them, are kept as inf, which is not shown; other values are skipped."""
-    values = {"x": math.nan, "y": 1.0, "z": -math.inf, "text": "t", "null": None, "b": True}
-    run = read_run(write_run(tmp_path / "a", [(1, values)]))
-    assert run.frame.loc[1].to_dict() == {"x": math.inf, "y": 1.0, "z": math.inf, "null": math.inf}
-    assert list(read_run(run.directory, lambda name: name == "y").frame) == ["y"]
-    assert (len(run.series("x")), len(run.series("y")), len(run.series("absent"))) == (0, 1, 0)
+def test_values_that_are_no_finite_numbers_are_left_out(tmp_path):
+    """The logger writes null for NaN and infinities."""
+    run = load(write_run(tmp_path / "a", [(1, {"x": math.nan, "y": 1.0, "z": -math.inf, "text": "t", "null": None})]))
+    assert [len(run.series(name)) for name in ("x", "y", "z", "text", "null", "absent")] == [0, 1, 0, 0, 0, 0]
 
 
-def test_runs_of_one_name_are_told_apart_and_one_run_counts_once(tmp_path):
-    for folder, seed in (("a", 1), ("b", 2)):
-        write_run(tmp_path / folder, records([0.1, 0.2 + seed / 10]), config("same", seed=seed))
-    runs, _ = load(tmp_path, tmp_path / "a", tmp_path / "a" / "metrics.jsonl")
-    assert len({run.name for run in runs}) == len(runs) == 2
-
-
-def test_linked_runs_are_found_and_a_circle_ends(tmp_path):
+def test_one_run_counts_once_and_linked_runs_are_found(tmp_path):
     write_run(tmp_path / "elsewhere/c", records([0.1]), config("c"))
     write_run(tmp_path / "runs/a", records([0.1]), config("a"))
     (tmp_path / "runs/c").symlink_to(tmp_path / "elsewhere/c")
-    (tmp_path / "runs/again").symlink_to(tmp_path / "runs")
-    runs, _ = load(tmp_path / "runs")
-    assert sorted(run.name for run in runs) == ["a", "c"]
+    (tmp_path / "runs/again").symlink_to(tmp_path / "runs")  # a circle
+    (write_run(tmp_path / "runs/begun", []) / "metrics.jsonl").touch()  # no step yet
+    runs = load_runs([tmp_path / "runs", tmp_path / "runs/a"])
+    assert sorted(run.directory.name for run in runs) == ["a", "c"]
 
 
 def test_two_spellings_of_one_benchmark_are_refused(tmp_path):
     write_run(tmp_path / "a", [(0, {"val-core/aime24/acc/mean@1": 0.1, "val-core/AIME24/acc/mean@1": 0.2})])
-    with pytest.raises(ResultsError, match="second value of AIME24"):
-        load(tmp_path / "a")
+    with pytest.raises(UserError, match="evaluate one file of each benchmark"):
+        _ = load(tmp_path / "a").accuracies
 
 
-def test_changed_settings_of_a_resumption_are_noted(tmp_path):
-    run_dir = write_run(tmp_path / "a", LINES)
+def test_changed_settings_and_missing_rewards_are_noted(tmp_path):
+    run_dir = write_run(tmp_path / "a", LINES, config("a"))
     starts = [{"after_step": 0, "changed": {}}, {"after_step": 2, "changed": {"data.seed": [1, 2]}}]
     (run_dir / "environment.json").write_text(json.dumps({"starts": starts}))
-    (run,), _ = load(run_dir)
-    assert "after step 2: data.seed 1 -> 2" in run.notes
+    (run_dir / "left_out.jsonl").write_text('{"step": 0, "why": "ValueError: no number"}\n')
+    first, second = load(run_dir).notes
+    assert first == "after step 2: data.seed 1 -> 2"
+    assert second.startswith("1 responses have no reward: accuracies count them as wrong")
 
 
-@pytest.mark.parametrize("content", ["", "- a\n", "a: 2024-99-99", "\x00\xff"])
-def test_a_run_with_an_unreadable_configuration_is_left_out(tmp_path, content):
-    run_dir = write_run(tmp_path / "rpg_cpu_urkl1e-4", LINES)
-    write_run(tmp_path / "good", LINES)
-    (run_dir / "config.yaml").write_text(content, encoding="latin-1")
-    (run,), notes = load(tmp_path)
-    assert run.name == "good"
-    assert exit_code(notes) == 1
+def test_an_unreadable_configuration_is_named(tmp_path, capsys):
+    (write_run(tmp_path / "a", LINES) / "config.yaml").write_text("- a\n")
+    assert main(["table", str(tmp_path)]) == 2
+    assert "a/config.yaml: cannot be read" in capsys.readouterr().err
 
 
-def test_a_directory_whose_name_is_not_utf8_is_a_run(tmp_path):
-    run = write_run(Path(os.fsdecode(os.fsencode(tmp_path) + b"/gr\xfc")), LINES)
-    (found,), _ = load(run)
-    assert found.name == "gr\ufffd"
+def sample(problem: str, acc: float, **more: object) -> dict:
+    return {"input": problem, "output": "o", "gts": "1", "acc": acc, **more}
+
+
+def test_samples_of_two_sets_are_told_apart_by_their_data_source(tmp_path):
+    """Which our reward worker writes; of plain verl's, without it, none has the logged accuracy of its set."""
+    lines = [(2, {"val-core/aime24/acc/mean@2": 0.5, "val-core/amc23/acc/mean@2": 1.0})]
+    run_dir = write_run(tmp_path, lines, config("a", steps=2))
+    samples = [sample("p", acc, data_source=name) for name, acc in (("aime24", 0), ("aime24", 1), ("amc23", 1))]
+    write_samples(run_dir, 2, samples)
+    assert load(run_dir).samples(2).groupby("benchmark")["acc"].mean().to_dict() == {"AIME24": 0.5, "AMC23": 1.0}
+    write_samples(run_dir, 2, [sample("p", acc) for acc in (0, 1, 1)])
+    run = load(run_dir)
+    assert run.samples(2).empty
+    assert "their accuracy is 0.6667, the log has 0.5000" in run.notes[0]
+
+
+@pytest.mark.parametrize("end", ["", "{"])
+def test_samples_that_are_not_all_there_are_not_used(tmp_path, end):
+    """The last line is cut off. U+2028 and U+0085 do not end a line."""
+    run_dir = write_run(tmp_path / "a", records([0.1, 0.5]), config("a", steps=2))
+    assert load(run_dir).samples(2).empty
+    write_samples(run_dir, 2, [sample("p", 1.0, output="First\u2028then\x85"), sample("p", 0.0)])
+    file = run_dir / "validation/2.jsonl"
+    file.write_text(file.read_text()[: -3 if end else None])
+    assert len(load(run_dir).samples(2)) == (0 if end else 2)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("data.max_response_length", 64),
+        ("reward.custom_reward_function.path", "/x/mine.py"),
+        ("reward.custom_reward_function.reward_kwargs", {"scale": 2}),
+        ("data.val_files", ["/x/other.parquet"]),
+        ("data.train_batch_size", 7),
+    ],
+)
+def test_accuracies_compare_where_they_are_measured_alike(tmp_path, key, value):
+    other = config("b")
+    put(other, key, value)
+    runs = [load(write_run(tmp_path / name, LINES, made)) for name, made in (("a", config("a")), ("b", other))]
+    named = "judge" if key.endswith("path") else f"{key}.scale" if key.endswith("kwargs") else key
+    assert unlike(runs) == ([] if key == "data.train_batch_size" else [named])
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_validation_files_are_compared_by_their_contents(tmp_path, same):
+    runs = []
+    for name in "ab":
+        made = config(name)
+        put(made, "data.val_files", f"/{name}/test.parquet")
+        run = write_run(tmp_path / name, LINES, made)
+        hashes = ["a" * 64 if same else name * 64]
+        (run / "environment.json").write_text(json.dumps({"contents": {"data.val_files": hashes}}))
+        runs.append(load(run))
+    assert unlike(runs) == ([] if same else ["data.val_files"])

@@ -1,8 +1,7 @@
-"""`rpg score`: saved samples scored again, and judges in tables, page and records."""
+"""`rpg score`: saved samples scored again, by judges and by reward functions."""
 
 import itertools
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -11,12 +10,11 @@ import yaml
 from rpg.cli import main
 from rpg.data.parquet import Problem, repeated_rows, schema_of, write_together
 from rpg.data.template import format_prompt
-from rpg.results.runs import load_runs
-from rpg.results.samples import by_problem, read_samples
-from rpg.results.table import build_table, paper_table
+from rpg.results.runs import Run, load
+from rpg.results.statistics import by_problem
 from rpg.rewards import compute_score, user_reward
 from rpg.rewards.user_reward import ADAPTER
-from tests.builders.runs import config, records, write_run, write_samples
+from tests.builders.runs import config, write_run, write_samples
 
 # answer, right by release, right by verified; one with a line end that is none in JSON
 ANSWERS = (
@@ -28,17 +26,11 @@ ANSWERS = (
 RELEASE, VERIFIED = 1 / 4, 3 / 4
 
 
-def with_judge(settings: dict, judge: str | None = None) -> dict:
-    settings["reward"] = {"custom_reward_function": {"path": "pkg://rpg.rewards", "name": "compute_score"}}
-    if judge:
-        settings["reward"]["custom_reward_function"]["reward_kwargs"] = {"judge": judge}
-    return settings
-
-
 def saved_run(directory: Path, judge: str, sources: tuple[str, ...] = ("aime24",)) -> Path:
     """Write a run of four steps, validated at 0, 2 and 4, with verl's samples, 4 answers per problem."""
-    settings = with_judge(config("rpg_cpu_urkl1e-4"), judge)
-    files = []
+    settings, files = config("rpg_cpu_urkl1e-4"), []
+    function = {"path": "pkg://rpg.rewards", "name": "compute_score", "reward_kwargs": {"judge": judge}}
+    settings["reward"] = {"custom_reward_function": function}
     for source in sources:
         files.append(str(directory / f"{source}.parquet"))
         problems = [Problem(source, f"{source}: what is {n} + 7?", "7", "test") for n in range(3)]
@@ -46,7 +38,6 @@ def saved_run(directory: Path, judge: str, sources: tuple[str, ...] = ("aime24",
     settings["data"]["val_files"] = files
     accuracies = {f"val-core/{source}/acc/mean@4": RELEASE if judge == "release" else VERIFIED for source in sources}
     run_dir = write_run(directory, [(step, {} if step % 2 else accuracies) for step in range(5)], settings)
-    (run_dir / "environment.json").write_text(json.dumps({"python": "3.11", "judge": judge}))
     samples = []
     for source, n, (answer, *right) in itertools.product(sources, range(3), ANSWERS):
         text = f"user\n{format_prompt(f'{source}: what is {n} + 7?')}\nassistant\n"
@@ -62,6 +53,10 @@ def score(*arguments: object) -> int:
     return main(["score", *map(str, arguments)])
 
 
+def last(run: Run) -> dict[str, float]:
+    return {name: points.iloc[-1] for name, points in run.accuracies.items()}
+
+
 def test_an_answer_without_a_score_counts_as_wrong(tmp_path, capsys):
     """As in a run, and also in later tables."""
     run_dir = saved_run(tmp_path / "run", "release")
@@ -71,13 +66,11 @@ def strict(response, answer):
         raise ValueError("an eight")
     return {"score": 1.0, "acc": 1.0, "length": len(response)}
 """)
-    assert score(run_dir, "--reward", reward, "--function", "strict") == 1
-    assert "3 of 12 samples without a score count as wrong" in capsys.readouterr().out
-    scored = run_dir / "judge-mine.py"
-    assert "NaN" not in (scored / "validation" / "0.jsonl").read_text()
-    main(["table", str(scored)])
-    shown = capsys.readouterr().out
-    assert "0.7500 [" in shown
+    assert score(run_dir, "--reward", reward) == 0
+    assert "3 of 12 samples without a score count as wrong" in capsys.readouterr().err
+    assert "NaN" not in (run_dir / "judge-mine.py/validation/0.jsonl").read_text()
+    main(["table", str(run_dir / "judge-mine.py")])
+    assert "0.7500 [" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -87,89 +80,53 @@ def test_another_judge_on_saved_samples(tmp_path, capsys, before, judge, expecte
     run_dir = saved_run(tmp_path / "run", before)
     assert score(run_dir, "--judge", judge) == 0
     shown = capsys.readouterr().out
-    plain = re.sub(r"\*\*|</?u>", "", shown)
-    assert "| ◇ RPG-URKL (judge release) | 0.2500 | 0.2500" in plain
-    assert "| ◇ RPG-URKL (judge verified) | 0.7500 | 0.7500" in plain
-    assert f"written: {run_dir / f'judge-{judge}'}" in shown
-
-    (run,), _ = load_runs([run_dir / f"judge-{judge}"])
+    assert "| ◇ RPG-URKL (judge release) | 0.2500 | 0.2500" in shown
+    assert "| ◇ RPG-URKL (judge verified) | 0.7500 | 0.7500" in shown
+    run = load(run_dir / f"judge-{judge}")
     assert run.accuracies["AIME24"].to_dict() == dict.fromkeys((0, 2, 4), expected)
     assert (run.judge, run.method) == (judge, "RPG-URKL")
-    assert run.environment["scored_from"] == str(run_dir)
-    assert list(by_problem(read_samples(run, 4)[0])["sum"]) == [4 * expected] * 3
+    assert list(by_problem(run.samples(4))["sum"]) == [4 * expected] * 3
     for line in (run_dir / f"judge-{judge}/validation/4.jsonl").read_text().splitlines():
         sample = json.loads(line)
         again = compute_score("aime24", sample["output"], sample["gts"], judge=judge)
         assert (sample["acc"], sample["score"], sample["pred"]) == (again["acc"], again["score"], again["pred"])
 
 
-def test_several_sets_are_told_apart_by_their_samples(tmp_path, capsys):
+def test_several_sets_are_told_apart_by_their_samples(tmp_path):
     run_dir = saved_run(tmp_path / "run", "release", ("aime24", "minerva"))
     assert score(run_dir, "--judge", "verified", "--out", tmp_path / "out") == 0
-    (run,), _ = load_runs([tmp_path / "out"])
-    lasts = {name: points.iloc[-1] for name, points in run.accuracies.items()}
-    assert lasts == {"AIME24": VERIFIED, "Minerva-Math": VERIFIED}
-    samples = [json.loads(line) for line in open(tmp_path / "out/validation/4.jsonl", encoding="utf-8")]  # noqa: SIM115
-    assert {one["data_source"] for one in samples} == {"aime24", "minerva"}
+    assert last(load(tmp_path / "out")) == {"AIME24": VERIFIED, "Minerva-Math": VERIFIED}
+    samples = [json.loads(line) for line in (tmp_path / "out/validation/4.jsonl").read_text().split("\n")[:-1]]
     assert all(f"{one['data_source']}: what is" in one["input"] for one in samples)
 
 
 def test_what_cannot_be_scored_is_refused(tmp_path, capsys):
+    """Steps whose samples are incomplete are left out."""
     run_dir = saved_run(tmp_path / "run", "release")
-    other = saved_run(tmp_path / "other", "verified")
-    for runs, out, said in (
-        ([run_dir], other, f"{other}: has content that `rpg score` did not write"),
-        ([run_dir, other], tmp_path / "out", "for one run; 2 were given"),
-    ):
-        assert score(*runs, "--judge", "verified", "--out", out) == 2
-        assert said in capsys.readouterr().err
-    for _ in range(2):  # a former result is written anew
-        assert score(run_dir, "--judge", "verified") == 0
-    capsys.readouterr()
-    (run_dir / "validation/2.jsonl").write_text("{}\n")
-    assert score(run_dir, "--judge", "verified") == 1  # the other steps are scored
-    assert "2.jsonl, line 1: " in capsys.readouterr().out
-    (run,), _ = load_runs([run_dir / "judge-verified"])
-    assert list(run.frame.index) == [0, 4]
+    assert score(run_dir, "--judge", "verified", "--out", run_dir / "validation") == 2
+    assert "exists; remove it" in capsys.readouterr().err
+    (run_dir / "validation/2.jsonl").write_text('{"input": "')
+    assert score(run_dir, "--judge", "verified") == 0
+    assert list(load(run_dir / "judge-verified").frame.index) == [0, 4]
     for file in (run_dir / "validation").iterdir():
         file.unlink()
-    assert score(run_dir, "--judge", "verified") == 2
-    assert "step 0 is left out: no samples" in capsys.readouterr().err
-    assert sorted(path.name for path in run_dir.iterdir() if path.is_dir()) == ["judge-verified", "validation"]
-
-
-def test_rows_of_different_judges_are_told_apart_and_noted(tmp_path):
-    runs = (("a", "rpg_urkl", "release"), ("b", "rpg_ufkl", "verified"), ("c", "rpg_urkl", "verified"))
-    for name, loss, judge in runs:
-        write_run(tmp_path / name, records([0.1, 0.2, 0.3]), with_judge(config(name, loss), judge))
-    table = build_table(*load_runs([tmp_path]), paper=paper_table(3))
-    places = {cell["method"]: (cell["judge"], cell["rank_last"]) for cell in table.records()}
-    assert places == {
-        "RPG-UFKL (judge verified)": ("verified", 1),
-        "RPG-URKL (judge release)": ("release", None),  # alone among its judge's
-        "RPG-URKL (judge verified)": ("verified", 1),
-    }
-    assert any("judge (verified, release)" in note for note in table.notes)
-    assert "the paper's judge is release, here it is verified" in table.notes
+    assert score(run_dir, "--judge", "release") == 2
+    assert "no validation with samples" in capsys.readouterr().err
+    assert not (run_dir / "judge-release").exists()
 
 
 def test_rows_of_one_problem_are_told_apart_by_their_answers(tmp_path, capsys):
     run_dir = saved_run(tmp_path / "run", "release")
     rows = [Problem("aime24", "aime24: what is 0 + 7?", truth, "test", {"unit": truth}) for truth in ("9", "7")]
     write_together({run_dir / "aime24.parquet": repeated_rows(rows)}, schema_of(rows))
+    (run_dir / "aime24.parquet").rename(tmp_path / "moved.parquet")
     (tmp_path / "mine.py").write_text(
         "def reward(response, answer, row):\n    return float((row or {}).get('unit') == '7')\n"
     )
-    assert score(run_dir, "--reward", tmp_path / "mine.py") == 0
-    (run,), _ = load_runs([run_dir / "judge-mine.py"])
-    assert run.accuracies["AIME24"].to_dict() == dict.fromkeys((0, 2, 4), 4 / 12)  # of the first problem's four
-    (run_dir / "aime24.parquet").rename(tmp_path / "moved.parquet")
-    capsys.readouterr()
-    assert score(run_dir, "--judge", "verified") == 0
-    assert "aime24.parquet" in capsys.readouterr().out
-    assert score(run_dir, "--reward", tmp_path / "mine.py", "--files", tmp_path / "moved.parquet") == 0
-    (run,), _ = load_runs([run_dir / "judge-mine.py"])
-    assert run.accuracies["AIME24"].to_dict() == dict.fromkeys((0, 2, 4), 4 / 12)
+    assert score(run_dir, "--reward", tmp_path / "mine.py") == 2
+    assert "aime24.parquet" in capsys.readouterr().err
+    assert score(run_dir, "--reward", tmp_path / "mine.py", f"data.val_files=[{tmp_path / 'moved.parquet'}]") == 0
+    assert last(load(run_dir / "judge-mine.py")) == {"AIME24": 4 / 12}  # of the first problem's four
 
 
 @pytest.mark.parametrize("verls", [True, False])
@@ -189,13 +146,11 @@ def test_a_run_is_scored_by_its_own_reward_function(tmp_path, capsys, verls):
     settings["reward"]["custom_reward_function"] = function
     (run_dir / "config.yaml").write_text(yaml.safe_dump(settings))
     assert score(run_dir) == 0
-    assert f"written: {run_dir / 'judge-mine.py'}" in capsys.readouterr().out
-    (run,), _ = load_runs([run_dir / "judge-mine.py"])
-    assert run.accuracies["mine"].to_dict() == dict.fromkeys((0, 2, 4), VERIFIED)
-    assert run.judge == "mine.py"
+    run = load(run_dir / "judge-mine.py")
+    assert (run.judge, last(run)) == ("mine.py", {"mine": VERIFIED})
     reward.write_text("import no_such_module\n")
     user_reward.sandbox_of.cache_clear()
-    assert score(run_dir) == 2
+    assert score(run_dir, "--out", tmp_path / "again") == 2
     assert "No module named 'no_such_module'" in capsys.readouterr().err
 
 
@@ -207,8 +162,8 @@ def test_a_new_reward_judges_the_answers_of_a_run(tmp_path, capsys):
         "def mine(response, answer, scale=1):\n"
         "    return {'score': scale * (answer in response), 'acc': float(answer in response)}\n"
     )
-    options = ["--reward", tmp_path / "new.py", "--function", "mine", "--keywords", "scale=3"]
-    assert score(run_dir, *options) == 0
+    keywords = "reward.custom_reward_function.reward_kwargs"
+    assert score(run_dir, f"{keywords}.function=mine", f"{keywords}.scale=3", "--reward", tmp_path / "new.py") == 0
     shown = capsys.readouterr().out
     assert "judge release)" in shown
     assert "judge new.py)" in shown

@@ -35,15 +35,13 @@ def test_progress_time_left_and_values(tmp_path: Path, capsys: pytest.CaptureFix
     with open(tmp_path / "r" / "metrics.jsonl", "r+b") as stream:
         stream.truncate(stream.seek(0, 2) - 5)
     assert state(tmp_path / "r")[0].startswith("r  2/6, 4 min left")
-    (tmp_path / "r/metrics.jsonl").write_text("null\n{}\n")
-    assert "line 1" in state(tmp_path / "r")[0]
 
 
 def test_a_run_that_no_process_holds_is_interrupted(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     write_config(tmp_path / "r", steps=6)
     log(tmp_path / "r", 2)
     lock = take(tmp_path / "r" / RUN)
-    for shown in ("2/6, 4 min left", "2/6, interrupted at step 2"):
+    for shown in ("2/6, 4 min left", "2/6, interrupted"):
         assert main(["watch", "--once", str(tmp_path)]) == 0
         assert f"r  {shown}  reward" in capsys.readouterr().out
         lock.release()
@@ -51,7 +49,7 @@ def test_a_run_that_no_process_holds_is_interrupted(tmp_path: Path, capsys: pyte
 
 def test_it_ends_with_the_last_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["watch", "--once", str(tmp_path / "r")]) == 2
-    assert "no such file" in capsys.readouterr().err
+    assert "no config.yaml in" in capsys.readouterr().err
     write_config(tmp_path / "r", steps=2)
     command = [sys.executable, "-m", "rpg.cli", "watch", "--every", "0.1", str(tmp_path / "r")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -84,13 +82,13 @@ def test_the_newest_answers_to_different_problems_keep_their_lines(answered, con
     trainer = config.replace("%s", str(answered / "rollouts"))
     (answered / "config.yaml").write_text(f'{{"trainer": {trainer}}}')
     assert main(["watch", str(answered), "--answers", "2"]) == 0
-    head, *lines = capsys.readouterr().out.splitlines()
+    head, *lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
     assert head == f"{answered / named}.jsonl: 4 answers to 2 problems"
-    problems = [number for number, line in enumerate(lines) if line == "problem  What is"]
-    assert sorted(lines[number + 1].strip() for number in problems) == ["0 + 2?", "1 + 2?"]
-    assert sum(line.startswith("         Line two x x") for line in lines) == 2
+    problems = [number for number, line in enumerate(lines) if line == "input"]
+    assert [lines[number + 1] for number in problems] == ["  What is"] * 2
+    assert sorted(lines[number + 2] for number in problems) == ["  0 + 2?", "  1 + 2?"]
+    assert sum(line.startswith("  Line two x x") for line in lines) == 2
     assert max(map(len, lines)) <= 80
-    assert sum(line.startswith("score    1.0") for line in lines) == 2
 
 
 def test_no_answers_yet(tmp_path, capsys):

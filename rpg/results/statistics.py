@@ -1,0 +1,68 @@
+"""Intervals over problems and seeds, and pass@k."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import mpmath
+import numpy as np
+import pandas as pd
+
+LEVEL = 0.95
+RESAMPLES = 2000
+
+
+def by_problem(samples: Any) -> pd.DataFrame:
+    """Return the sum of the accuracies and the number of the samples, "sum" and "size", of each problem."""
+    return samples.groupby("problem", sort=False)["acc"].agg(["sum", "size"])
+
+
+def interval(problems: pd.DataFrame, level: float = LEVEL) -> tuple[float, float]:
+    """Return a percentile bootstrap interval over problems for the mean accuracy of the samples.
+
+    Problems are drawn with replacement and keep their samples. The seed is fixed, so a table is reproducible.
+    """
+    correct, total = problems["sum"].to_numpy(), problems["size"].to_numpy()
+    drawn = np.random.default_rng(0).integers(len(total), size=(RESAMPLES, len(total)))
+    means = correct[drawn].sum(axis=1) / total[drawn].sum(axis=1)
+    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
+
+
+def pass_at(samples: Any, k: int) -> float:
+    """Return the mean over problems of the unbiased estimate of P(one of k samples is correct).
+
+    NaN if a problem has fewer than k samples, or a sample is neither right nor wrong (a custom reward).
+    """
+    problems: Any = by_problem(samples)
+    if not samples["acc"].isin([0, 1]).all() or not problems["size"].min() >= k:
+        return math.nan
+    return float(np.mean([pass_at_k(int(n), int(c), k) for c, n in problems.to_numpy()]))
+
+
+def pass_at_k(n: int, c: int, k: int) -> float:
+    """1 - C(n-c, k) / C(n, k), the unbiased estimate from n >= k samples of which c are correct."""
+    return 1.0 if n - c < k else 1.0 - float(np.prod(1.0 - k / np.arange(n - c + 1, n + 1)))
+
+
+def t_interval(*samples: Sequence[float]) -> tuple[float, float]:
+    """Return the interval of one sample's mean (Student), or of the second's minus the first's (Welch)."""
+    half = half_width([(float(np.std(sample, ddof=1)) / math.sqrt(len(sample)), len(sample) - 1) for sample in samples])
+    middle = float(np.mean(samples[-1])) - (float(np.mean(samples[0])) if len(samples) > 1 else 0.0)
+    return middle - half, middle + half
+
+
+def half_width(errors: Sequence[tuple[float, float]]) -> float:
+    """Return half the interval of a sum of independent means, by the standard error and degrees of freedom of each.
+
+    Student's quantile is mpmath's: scipy would be a further dependency, of 35 MB.
+    """
+    variance = sum(error**2 for error, _ in errors)
+    if not 0 < variance < math.inf:
+        return variance
+    freedom = variance**2 / sum(error**4 / freedom for error, freedom in errors)  # Welch
+
+    def above(t: Any) -> Any:
+        return mpmath.betainc(freedom / 2, 0.5, 0, freedom / (freedom + t * t), regularized=True) / 2
+
+    return float(mpmath.findroot(lambda t: above(t) - (1 - LEVEL) / 2, 1.5)) * math.sqrt(variance)
