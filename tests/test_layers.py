@@ -21,7 +21,7 @@ LAYERS = (
 
 def layer(module: str) -> int:
     layers = [number for number, names in enumerate(LAYERS) if package(module) in names]
-    assert layers, f"{module}: in no layer; add it to LAYERS and to the README's tree"
+    assert layers, f"{module}: in no layer; add it to LAYERS and to the tree in CONTRIBUTING.md"
     return layers[0]
 
 

@@ -30,7 +30,7 @@ def prepare(directory: Path) -> None:
     """Write the page's data from a CSV of sums, and try both of its rewards; reward.py is the first."""
     with open(directory / "problems.csv", "w", newline="") as stream:
         table = csv.writer(stream)
-        table.writerow(["Question text", "Solution"])
+        table.writerow(["Question", "Answer"])
         table.writerows([f"What is {a} + {b}?", a + b] for a in range(20) for b in range(20))
     shell(blocks("Your data", "bash")[0], directory)
     for reward in reversed(blocks("Your reward", "python")):
@@ -39,11 +39,11 @@ def prepare(directory: Path) -> None:
 
 
 @pytest.mark.slow
-def test_data_and_reward_few_shot_and_reasoning_gym(tmp_path: Path):
+def test_data_and_reward_the_laptops_data_and_reasoning_gym(tmp_path: Path):
     prepare(tmp_path)
     assert (tmp_path / "data" / "mine_test.parquet").is_file()
     pytest.importorskip("reasoning_gym")
-    for section in ("A base model", "reasoning-gym"):
+    for section in ("On a laptop", "reasoning-gym"):
         shell(blocks(section, "bash")[0], tmp_path)
 
 
