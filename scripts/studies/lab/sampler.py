@@ -74,14 +74,12 @@ def row(parameter: str, value: float) -> list[float]:
 
 def table() -> str:
     """Return Markdown."""
-    head = ["sampler", "E_mu[w]", "max w", "KL(mu, pi)", "bias, `behavior`", "`recomputed`",
-            "a baseline's gradient, `behavior`", "`recomputed`"]  # fmt: skip
+    head = ["sampler", "E_mu[w]", "max w", "KL(mu, pi)", "bias, `behavior`", "bias, `recomputed`"]
     rows = []
     for parameter, value in SAMPLERS:
-        mean, largest, kl, *biases, first, second = row(parameter, value)
-        shares = [f"{bias * 100:.0f} %" for bias in biases]
-        rows.append([f"{parameter} {value:g}", f"{mean:.3f}", f"{largest:.2f}", f"{kl:.3f}", *shares,
-                     f"{first:.3f}", f"{second:.3f}"])  # fmt: skip
+        mean, largest, kl, *biases = row(parameter, value)[:5]
+        rows.append([f"{parameter} {value:g}", f"{mean:.3f}", f"{largest:.2f}", f"{kl:.3f}"])
+        rows[-1] += [f"{bias:.2f}" for bias in biases]
     return markdown(head, rows)
 
 
