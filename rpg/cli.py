@@ -36,7 +36,6 @@ COMMANDS = {  # name: package, what it does, an example
     "plot": ("results", "plots of runs as PNG and SVG", "rpg plot checkpoints/* --out plots"),
     "eval": ("results", "validate a checkpoint without training", "rpg eval checkpoints/a"),
     "score": ("results", "score saved answers again", "rpg score checkpoints/a --judge verified"),
-    "try": ("results", "try your reward function on rows", "rpg try reward.py data/mine_train.parquet"),
     "reproduce": ("results", "run a table or figure of the paper", "rpg reproduce 8 --seeds 1 2 3 --dry-run"),
     "export": ("results", "convert a checkpoint to Hugging Face's format", "rpg export checkpoints/a --out model"),
 }  # fmt: skip
@@ -67,8 +66,7 @@ RETIRED = {  # command, or command and option, that is gone: what to use instead
     "score --files": "as an override: data.val_files=[FILE]",
     "score --function": "as an override: reward.custom_reward_function.reward_kwargs.function=NAME",
     "score --keywords": "as an override: reward.custom_reward_function.reward_kwargs.KEY=VALUE",
-    "score --responses": "rpg try REWARD ROWS --responses FILE",
-    "score --rows": "`rpg try REWARD ROWS` tries the first five",
+    "score --rows": "five rows are tried, or those of --responses",
     "table --json": "--format json",
     "verify --json": "the exit code is 1 if a loss fails; the table has the numbers",
     "verify --plot": "docs/mathematics.md has the weights; rpg.objectives.token_loss computes them",

@@ -56,7 +56,6 @@ def test_a_wrong_option_is_named_under_its_command(argv, said, capsys):
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
-        (["score", __file__, "--reward", "r.py"], "`rpg try REWARD"),
         (["demo", "foo=1"], "foo=1: no such setting"),
         (["plan", "grpo_cpu"], "`rpg doctor grpo_cpu`"),
         (["demo", "--prepare-only", "data.seed=1"], "data.seed=1: is for the run"),

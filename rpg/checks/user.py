@@ -55,7 +55,7 @@ def reward_trial(run: RunConfig) -> Findings:
         yield run.error(PATH, "no such file", "name a Python file with a reward function")
         return
     own, file, limit = run[FILE], run.files("train")[0], min(run.rpg.reward_limit or math.inf, TRIAL_LIMIT)
-    first, remedy = f"the first row of {file}", f"try it: rpg try {own} {file}"
+    first, remedy = f"the first row of {file}", f"try it: rpg score {file} --reward {own}"
     try:
         _, row = next(iter(read_file(file)))
         truth, prompt, extra = row["reward_model"]["ground_truth"], row[run["data.prompt_key"]], row.get("extra_info")

@@ -127,8 +127,8 @@ def build(args: argparse.Namespace) -> tuple[list[Path], str | None]:
     data_source = problems[0].data_source
     if not is_known(data_source):
         report.notes.append(
-            f"no rule of rpg scores data_source {shown(data_source)}; train with your own reward function (rpg try "
-            "tries it), or build with --data-source MATH or gsm8k for rpg's rules"
+            f"no rule of rpg scores data_source {shown(data_source)}; train with your own reward function (rpg "
+            "score --reward FILE tries it), or build with --data-source MATH or gsm8k for rpg's rules"
         )
     print(*report.lines(), sep="\n")
     return list(written), args.judge if is_known(data_source) else None

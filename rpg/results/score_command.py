@@ -2,6 +2,8 @@
 
 The scorer is the reward function in the run's config.yaml as it is now, a judge of rpg.rewards (--judge), or another
 reward function (--reward). RUN/judge-J is then a run with the same answers and the verdicts of J.
+
+`rpg score ROWS` tries the scorer on a few rows of a parquet file before a run (try_reward.py).
 """
 
 import argparse
@@ -26,6 +28,7 @@ from rpg.files.atomic import CONFIG, ENVIRONMENT, METRICS, SAMPLES, append_recor
 from rpg.results.formats import show
 from rpg.results.runs import Run, judge_of, load, show_notes
 from rpg.results.table import build_table
+from rpg.results.try_reward import try_reward
 from rpg.rewards import JUDGES, OURS, Score, compute_score, sandbox, user_reward
 from rpg.rewards.user_function import RewardError, as_score, reward_file
 from rpg.rewards.user_reward import ADAPTER
@@ -33,20 +36,25 @@ from rpg.rewards.user_reward import ADAPTER
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg score`."""
-    parser.add_argument("run", type=Path, metavar="RUN", help="run directory")
-    more = f"Hydra overrides of its config.yaml, as {FUNCTION}.reward_kwargs.KEY=VALUE, data.val_files=[FILE]"
+    parser.add_argument(
+        "scored", type=Path, metavar="RUN|ROWS", help="run directory; or a parquet file, to try a reward"
+    )
+    more = f"of a run's config.yaml, as {FUNCTION}.reward_kwargs.KEY=VALUE; of ROWS: KEY=VALUE of reward_kwargs"
     parser.add_argument("overrides", nargs="*", default=[], metavar="OVERRIDE", help=more)
     scorer = parser.add_mutually_exclusive_group()
     scorer.add_argument("--judge", choices=JUDGES, help="docs/judges.md (default: the run's reward function)")
     scorer.add_argument("--reward", metavar="FILE", help="your reward function")
+    responses = "to ROWS: JSON lines, a text or saved sample each (default: the row's answer and a wrong one)"
+    parser.add_argument("--responses", type=Path, metavar="FILE", help=responses)
     parser.add_argument("--out", type=Path, metavar="DIR", help="where to write (default: RUN/judge-J)")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Score the run and print a table of both."""
-    if args.run.is_file():
-        raise UserError(f"{args.run}: no run's directory; `rpg try REWARD {args.run}` tries a reward on rows")
-    scored = load(args.run)
+    """Score the run and print a table of both; or try a reward function on rows."""
+    if args.scored.is_file():
+        judge = [f"judge={args.judge}"] if args.judge else []
+        return try_reward(args.reward or OURS, args.scored, [*judge, *args.overrides], args.responses)
+    scored = load(args.scored)
     config = copy.deepcopy(scored.config)
     if args.judge:
         put(config, FUNCTION, {"path": OURS, "name": "compute_score", "reward_kwargs": {"judge": args.judge}})
@@ -56,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
         put(config, one.key_or_group, one.value())
     if judge_of(config) == scored.judge:  # the same judge in another version still makes a second row
         put(config, "rpg.scored_again", True)
-    out = args.out or args.run / f"judge-{judge_of(config)}"
+    out = args.out or args.scored / f"judge-{judge_of(config)}"
     if out.exists():
         raise UserError(f"{out}: exists; remove it or give another --out")
     notes = score_run(scored, config, out)

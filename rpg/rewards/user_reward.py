@@ -1,4 +1,4 @@
-"""Calls a custom reward function in a process (user_child.py), for verl, `rpg score`, `rpg try` and `rpg doctor`."""
+"""Calls a custom reward function in a process (user_child.py), for verl, `rpg score` and `rpg doctor`."""
 
 from collections.abc import Mapping
 from functools import cache

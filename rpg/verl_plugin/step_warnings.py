@@ -38,6 +38,6 @@ class StepWarnings:
             which = f"every response got the reward {metrics[SCORES.format('max')]:g}"
             print(
                 f"warning: step {step}: twice {which if scores <= SAME else 'rewards were equal in every group'}, so "
-                "nothing can be learned. The reward may not see the form that the prompt asks for (`rpg try` "
-                "tries it), or the problems are too hard or too easy"
+                "nothing can be learned. The reward may not see the form that the prompt asks for (try "
+                "`rpg score`), or the problems are too hard or too easy"
             )

@@ -59,7 +59,7 @@ def test_a_trial_agrees_with_a_run_that_filters_on_acc(tmp_path: Path, capsys: p
 
     rows = [{"data_source": "toy_sum", "reward_model": {"ground_truth": sample["gts"]}} for sample in samples]
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "rows.parquet")
-    trial = ["try", str(tmp_path / "reward.py"), str(tmp_path / "rows.parquet")]
+    trial = ["score", str(tmp_path / "rows.parquet"), "--reward", str(tmp_path / "reward.py")]
     assert main([*trial, "--responses", str(tmp_path / "run/validation/3.jsonl")]) == 0
     tried = re.findall(r": score (\S+), acc (\S+), answered (\S+), ", capsys.readouterr().out)
     logged = [(sample["score"], sample["acc"], sample["answered"]) for sample in samples]

@@ -1,4 +1,4 @@
-"""`rpg try`: what it shows of a reward function, and what it refuses."""
+"""`rpg score ROWS`: what it shows of a reward function, and what it refuses."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def tried(tmp_path, capsys):
 
     def call(*options: object, source: str = SCALED) -> tuple[int, str]:
         (tmp_path / "mine.py").write_text(source)
-        code = main(["try", str(tmp_path / "mine.py"), str(rows), *map(str, options)])
+        code = main(["score", str(rows), "--reward", str(tmp_path / "mine.py"), *map(str, options)])
         captured = capsys.readouterr()
         return code, captured.out + captured.err
 

@@ -1,7 +1,7 @@
-"""`rpg try REWARD ROWS`: try a reward function of your own on a few rows before a run."""
+"""Try a reward function on a few rows before a run (`rpg score ROWS --reward FILE`)."""
 
-import argparse
 import time
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -19,29 +19,22 @@ from rpg.rewards.user_reward import WRONG, blind_to, compute_score, example, loa
 ROWS = 5  # tried without --responses
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `rpg try`."""
-    parser.add_argument("reward", metavar="REWARD", help="Python file with your reward function, or pkg://MODULE")
-    parser.add_argument("rows", type=Path, metavar="ROWS", help="parquet file to train or validate on")
-    keywords = "reward_kwargs of a run: keywords for the function; function=NAME if the file has several"
-    parser.add_argument("overrides", nargs="*", default=[], metavar="KEY=VALUE", help=keywords)
-    responses = "JSON lines, a text or saved sample per row (default: the row's answer and a wrong one)"
-    parser.add_argument("--responses", type=Path, metavar="FILE", help=responses)
-
-
-def run(args: argparse.Namespace) -> int:
+def try_reward(reward: str, rows: Path, keywords: Sequence[str], responses: Path | None) -> int:
     """Score responses to the first rows as a run does; print what it would log, and the times.
+
+    keywords: KEY=VALUE, the reward_kwargs of a run. responses: JSON lines, a text or saved sample for each row; None:
+    the row's answer and a wrong one.
 
     Returns 1 if the function raises, or scores wrong answers like right ones or above, else 0.
     """
-    options: dict[str, Any] = {"file": reward_file(args.reward)}
-    for one in map(parse, args.overrides):
+    options: dict[str, Any] = {"file": reward_file(reward)}
+    for one in map(parse, keywords):
         put(options, one.key_or_group, one.value())
     load(options["file"], options.get("function"))
-    lines = read_lines(args.responses) if args.responses else []
+    lines = read_lines(responses) if responses else []
     saved = [line if isinstance(line, str) else line["output"] for line in lines]
     scores, failed, prompt = list[dict[str, Any]](), 0, None
-    for number, (place, row) in enumerate(islice(read_file(args.rows), len(saved) or ROWS)):
+    for number, (place, row) in enumerate(islice(read_file(rows), len(saved) or ROWS)):
         key, extra, prompt = row["reward_model"]["ground_truth"], row.get("extra_info"), row.get("prompt", "")
         answers = {"wrong": WRONG} if key is None else {"right": key, "wrong": WRONG}  # a row may have only its rule
         made = {kind: example(answer, prompt, extra) for kind, answer in answers.items()}
