@@ -92,8 +92,9 @@ def find(module: ModuleType, file: str, name: str = "") -> Reward:
     usual = [key for keys in (own, forms) for key in USUAL if key in keys]
     chosen = [name] if name else usual[:1] or own
     if len(chosen) != 1 or chosen[0] not in forms:
-        has = f"of a known form it has {', '.join(own) or 'none'}"
-        raise RewardError(f"{file}: {name or 'the reward function'} not found; {has}; name one of these, or {FORMS}")
+        remedy = "give the name of one" if own else FORMS
+        found = f"functions of a known form: {', '.join(own) or 'none'}"
+        raise RewardError(f"{file}: {name or 'the reward function'} not found ({found}); {remedy}")
     return Reward(vars(module)[chosen[0]], f"{file}, {chosen[0]}", *forms[chosen[0]])
 
 
