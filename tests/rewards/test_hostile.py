@@ -1,6 +1,7 @@
 """Adversarial responses for `verified`; math-verify's limits, in threads as in verl."""
 
 import logging
+import random
 import subprocess
 import sys
 import threading
@@ -8,6 +9,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import psutil
 import pytest
 from hostile import KINDS, hostile_responses
 from pairs import judge
@@ -23,8 +25,7 @@ NINES, ROOT = "9^{9^9}", r"\sqrt{5}"  # a comparison that takes sympy minutes
 
 
 def memory_mb() -> float:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return sum(int(line.split()[1]) for line in lines if line.startswith("RssAnon")) / 1024
+    return psutil.Process().memory_info().data / 2**20
 
 
 def timed_score(response: str, truth: str) -> tuple[Score, float]:
@@ -33,56 +34,37 @@ def timed_score(response: str, truth: str) -> tuple[Score, float]:
     return result, time.process_time() - start
 
 
-def run_hostile(count: int) -> tuple[int, float]:
-    """Score `count` responses, check each, and return the number of slow ones and the longest time."""
-    slow, longest = 0, 0.0
+@pytest.mark.parametrize("count", [40 * len(KINDS), pytest.param(10_000, marks=pytest.mark.full)])
+def test_no_crash_no_hang_no_growth(count: int) -> None:
+    for kind in KINDS:  # loads mpmath, once in a worker's life, and fills caches
+        judge(kind(random.Random(0)), "x+1")
+    before, slow = memory_mb(), 0
     for kind, response, truth in hostile_responses(count):
         result, seconds = timed_score(response, truth)
         assert result["score"] == -1.0, (kind, response[:100], truth, result)
         assert len(result["pred"].encode()) <= 4 * 200
         assert seconds < TOO_LONG, (kind, response[:100], seconds)
         slow += seconds > SLOW
-        longest = max(longest, seconds)
-    return slow, longest
-
-
-@pytest.mark.parametrize(
-    "count", [40 * len(KINDS), pytest.param(10_000, marks=pytest.mark.full)], ids=["sample", "10000"]
-)
-def test_no_crash_no_hang_no_growth(count: int, capsys: pytest.CaptureFixture[str]) -> None:
-    judge("Answer: 1+x", "x+1")  # loads mpmath, once in a worker's life
-    run_hostile(10 * len(KINDS))  # fills caches
-    before = memory_mb()
-    start = time.perf_counter()
-    slow, longest = run_hostile(count)
-    growth = memory_mb() - before
-    with capsys.disabled():
-        seconds = time.perf_counter() - start
-        print(f"\n{count} hostile: {seconds:.0f} s, longest {longest * 1000:.0f} ms, growth {growth:.1f} MB")
     assert slow <= 1 + count // 1000  # Python's own collection of garbage may fall into one
-    assert growth < 50
+    assert memory_mb() - before < 50
 
 
 HEAVY = (
     r"\sin(x)\cos(y)\tan(z)\ln(w)\sqrt{x+y}e^{x}" * 4,
     r"\arctan(\sinh(x)+\arcsin(y)\arccos(z))" * 4,
-    r"\binom{x}{y}\binom{z}{w}" * 7,
+    r"\binom{x}{y}\binom{z}{w}(x!)" * 6,
     r"\sqrt{x+\sqrt{y+\sqrt{z+\sqrt{w}}}}" * 5,
-    "(x!)(y!)(z!)(w!)" * 10,
     ",".join(rf"\sqrt{{{n}}}" for n in range(2, 20)),
     ",".join("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMN"),
     r"\cup".join(f"({n},{n}.5)" for n in range(18)),
     "x<1 or " * 25 + "x<1",
-    "x=1," * 45 + "x=1",
-    "2^{20000}x",
+    r"x^{19}+\sin(x)\cos(x)\tan(x) = y^{18}\sqrt{x+\sqrt{x}}",
     r"2^{20000} \approx x",
     "e^{e^{e^{x}}}",
     "(" * 95 + "x" + ")" * 95,
-    "f(" * 60 + "x" + ")" * 60,
     r"\text{" * 30,
     "1 m " * 40,
     "x is " * 40,
-    "or",
 )
 
 
