@@ -203,11 +203,12 @@ def _is_solution(solution: Structure, equation: Relation) -> bool:
     if not tree or not difference or equation.signs != ("=",) or not variables(tree):
         return False
     unknown = variables(difference) - variables(tree)
-    if len(unknown) != 1 or not unknown.issuperset([name] if name else []):
+    is_within = variables(tree) <= variables(difference) and unknown.issuperset([name] if name else [])
+    if len(unknown) != 1 or not is_within:
         return False
     (name,) = unknown
     shifted = [substituted(difference, name, Node("add", (Node("var", leaf=name), number(n)))) for n in (-1, 1)]
-    is_root = are_equal(substituted(difference, name, tree), number(0))
+    is_root = are_equal(substituted(difference, name, tree), number(0)) and not are_equal(difference, number(0))
     return is_root and are_equal(Node("add", tuple(shifted)), Node("mul", (number(2), difference)))
 
 

@@ -106,7 +106,8 @@ def constant_ratio(a: Node, b: Node) -> Number | None:
     try:
         ratios = (OPERATIONS["div"](*pair) for pair in _values_at_points(a, b) if not are_close(pair[1], Fraction(0)))
         ratio = next(ratios, Fraction(0))
-        is_constant = not are_close(ratio, Fraction(0)) and are_equal(a, Node("mul", (Node("num", leaf=ratio), b)))
+        is_formula = bool(variables(a) | variables(b)) and not are_close(ratio, Fraction(0))
+        is_constant = is_formula and are_equal(a, Node("mul", (Node("num", leaf=ratio), b)))
     except Unreadable:
         return None
     return ratio if is_constant else None
