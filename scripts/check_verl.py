@@ -8,7 +8,6 @@ tests/verl_plugin/verl_contract.yaml still exist, and that the keys set by the r
 """
 
 import ast
-import contextlib
 import importlib
 import inspect
 import os
@@ -73,12 +72,8 @@ def plugin_modules() -> dict[str, ModuleType | str]:
 
 def overrides() -> Iterator[tuple[type, str, Any, Any]]:
     """Yield each class of ours, the name of a method that it overrides, our method and theirs."""
-    from rpg.verl_plugin import engine
-
     modules = [module for module in plugin_modules().values() if isinstance(module, ModuleType)]
     classes = {cls for module in modules for cls in vars(module).values() if isinstance(cls, type)}
-    with contextlib.suppress(ImportError):  # the part about imports says so
-        classes.add(engine.register_engine("fsdp2"))  # our mixins come before verl's engine
     for cls in classes:
         order = [base for base in cls.__mro__ if base is not object]
         ours = [base for base in order if base.__module__.startswith("rpg.")]

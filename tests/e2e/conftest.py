@@ -1,5 +1,6 @@
 """Fixtures of the end-to-end tests: toy model and data, runs of the launch script, and checks for left-over files."""
 
+import contextlib
 import hashlib
 import json
 import os
@@ -138,6 +139,16 @@ class Run:
     def processes(self) -> list[psutil.Process]:
         """Return living processes with this run's mark in their environment."""
         return with_environment(MARK, self.mark)
+
+    def named(self, beginning: str) -> list[psutil.Process]:
+        """Return the living processes whose program or title begins so."""
+        found = []
+        for process in self.processes():
+            with contextlib.suppress(psutil.NoSuchProcess, IndexError):  # ended meanwhile
+                program = process.cmdline()[0]
+                if program.startswith(beginning) or Path(program).name == beginning:
+                    found.append(process)
+        return found
 
     def survivors(self, patience: float = 120) -> list[str]:
         """Return command lines of this run's processes that live `seconds` after the driver's end."""

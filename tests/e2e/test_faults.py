@@ -5,7 +5,6 @@ import re
 import signal
 import time
 
-import psutil
 import pytest
 
 from tests.e2e.conftest import PATIENCE
@@ -29,8 +28,7 @@ def test_a_dead_vllm_engine_ends_the_run(start):
     """
     run = start(*BRIEF, background=True)
     run.wait_for_step(1)
-    actors = [process for process in run.processes() if process.cmdline()[0].startswith("ray::WorkerDict")]
-    [server] = [process for process in run.processes() if process.cmdline()[0].startswith("ray::vLLMHttpServer")]
+    actors, [server] = run.named("ray::WorkerDict"), run.named("ray::vLLMHttpServer")
     for actor in actors:
         os.kill(actor.pid, signal.SIGSTOP)
     # the engine is what vLLM's server starts by multiprocessing's spawn; rpg.preload kills it with its stand-in
@@ -55,8 +53,7 @@ def test_a_worker_for_which_the_trainer_waits_ends_the_run_at_the_stall_limit(st
     """Ray loses TransferQueue's storage, for which the trainer would wait forever: its stack is on the screen."""
     run = start(*BRIEF, "rpg.stall_limit=120")  # the start takes 50 s on two free cores
     run.wait_for_step(1)
-    family = psutil.Process(run.process.pid).children(recursive=True)
-    [storage] = [process for process in family if process.cmdline()[0].startswith("ray::SimpleStorageUnit")]
+    [storage] = run.named("ray::SimpleStorageUnit")
     os.kill(storage.pid, signal.SIGABRT)
     assert run.wait() == 1, run.text()[-2000:]
     assert "rpg.stall_limit=120" in run.text().splitlines()[-2]

@@ -44,19 +44,6 @@ TARGETS = {
 }
 
 
-def named(run: Run, beginning: str) -> list[psutil.Process]:
-    """Return a run's processes whose program or title has this prefix."""
-    found = []
-    for process in run.processes():
-        try:
-            program = process.cmdline()[0]
-        except (psutil.NoSuchProcess, IndexError):
-            continue
-        if program.startswith(beginning) or Path(program).name == beginning:
-            found.append(process)
-    return found
-
-
 def starts(directory: Path) -> int:
     """Return the number of the run's starts."""
     made_with = directory / "environment.json"
@@ -94,9 +81,9 @@ def kill(run: Run, target: str, before: int, chance: random.Random) -> str:
         moment = f"save of {unfinished[0].name}" if unfinished else moment
         victims = run.processes()  # all at once, so that nobody ends the save
     elif target == "vLLM engine":  # what its server starts
-        victims = [child for server in named(run, "ray::vLLMHttpServer") for child in server.children(recursive=True)]
+        victims = [child for server in run.named("ray::vLLMHttpServer") for child in server.children(recursive=True)]
     elif TARGETS[target]:
-        victims = named(run, TARGETS[target])
+        victims = run.named(TARGETS[target])
     if not victims:  # not there yet, or the driver is meant
         target = "driver" if target != "save" else target
         victims = [psutil.Process(run.process.pid)] if run.process.poll() is None else []
