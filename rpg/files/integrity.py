@@ -8,7 +8,6 @@ from rpg.files import manifest
 
 TRACKER = "latest_checkpointed_iteration.txt"  # verl's file with the step of the last checkpoint
 STEP = re.compile(r"global_step_(0|[1-9]\d{0,17})")
-SHARD = re.compile(r"(model|optim|extra_state)_world_size_(\d+)_rank_\d+\.pt")
 REFERENCE = "reference"  # our reference's files, in a folder of this name
 
 

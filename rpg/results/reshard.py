@@ -6,6 +6,7 @@ The data position (data.pt) and the learning rate's schedule do not depend on ra
 """
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,9 @@ from torch.distributed.tensor import DTensor, Shard
 
 from rpg.diagnostics import UserError
 from rpg.files import manifest
-from rpg.files.integrity import REFERENCE, SHARD, ranks_that_saved
+from rpg.files.integrity import REFERENCE, ranks_that_saved
+
+SHARD = re.compile(r"(model|optim|extra_state)_world_size_\d+_rank_\d+\.pt")
 
 
 def reshard(checkpoint: Path, out: Path, ranks: int) -> None:

@@ -85,8 +85,7 @@ def limit(run: RunConfig, screen: Screen, error: Exception) -> str | None:
     now = time.monotonic()
     for key, since in (("rpg.time_limit", screen.began), ("rpg.stall_limit", screen.advanced)):
         if isinstance(error, ActorDiedError) and run[key] is not None and now - since > NEARLY * run[key]:
-            where = "run.log" if run["rpg.console"] == "progress" else "the output above"
-            return f"{run.shown(key)} s have passed; the stacks of all its threads are in {where}"
+            return f"{run.shown(key)} s have passed; the stacks of all its threads are in the log"
     return None
 
 
