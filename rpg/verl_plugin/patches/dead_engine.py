@@ -1,7 +1,8 @@
 """verl 0.9.1: a vLLM server outlives its dead engine, and the run waits for it forever.
 
 verl's agent loop retries its requests, and the actor waits at its socket to transfer weights. With this file the server
-process ends with the engine, and the next call to it ends the run with Ray's error.
+process ends with the engine, and the next call to it ends the run with Ray's error: a request, or the one with which
+socket_name.py begins a transfer.
 
 May go when a run whose vLLM engine is killed stops by itself (tests/e2e/test_faults.py without this file).
 """

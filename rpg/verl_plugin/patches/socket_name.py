@@ -32,6 +32,15 @@ class ServerAdapter(vllm_rollout.ServerAdapter):
         job = f"zmq-{ray.get_runtime_context().get_job_id()}-"
         self.zmq_handle = self.zmq_handle.replace(job, f"zmq-{socket_id()}-")
 
+    async def update_weights(self, *args, **kwargs):
+        """As in verl, which waits at the socket without end for a server that has died since the rollout.
+
+        Without free_cache_engine nothing else calls the server before. Raises Ray's ActorDiedError.
+        """
+        if self._ensure_server_handle():
+            await self.server_handle.get_server_address.remote()
+        return await super().update_weights(*args, **kwargs)
+
 
 class vLLMHttpServer(vllm_async_server.vLLMHttpServer):
     """vLLM's side, whose process also ends with its engine (dead_engine.py)."""
