@@ -35,7 +35,7 @@ def expected_gradient(choice: str, loss: str, problem: Problem, log_mu: torch.Te
     def weighted(problem, log_prob):
         return unweighted(problem, log_prob) * (1.0 if weights is None else weights)
 
-    return loss_gradient(problem, weighted, normalized=True, log_sampler=log_mu).mean
+    return loss_gradient(problem, weighted, normalized=True, log_sampler=log_mu)
 
 
 @pytest.mark.parametrize(("parameter", "value"), sampler.SAMPLERS[1:])

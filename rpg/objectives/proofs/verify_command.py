@@ -4,7 +4,7 @@ import argparse
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -12,7 +12,7 @@ from rpg.arguments import at_least
 from rpg.objectives import LossSpec
 from rpg.objectives.losses import DIVERGENCES
 from rpg.objectives.proofs import exact, on_device
-from rpg.objectives.proofs.responses import DISTANCES, MOVES, measure_scopes
+from rpg.objectives.proofs.responses import DISTANCE, MOVES, measure_scopes
 
 TOLERANCE = 1e-10  # largest component of |gradient of the expected loss + grad J|; rounding is below 1e-15
 OUTCOMES, Z_OLD = 12, 1.7
@@ -31,22 +31,10 @@ KINDS: tuple[tuple[str, str, dict[str, Any], bool], ...] = (
 TERMS = (("GRPO's KL term alone, k3", exact.grpo_loss, False), ("the same, w k3", exact.corrected_grpo_loss, True))
 
 
-class Cell(NamedTuple):
-    """One gradient: whether it must be exact, its largest error, and the mean of |error| / |grad J|."""
-
-    exact: bool
-    error: float
-    bias: float
-
-    @property
-    def mark(self) -> str:
-        """= exact as required, ~ biased as expected, ! neither; NaN is neither."""
-        if not (self.error <= TOLERANCE if self.exact else self.error > TOLERANCE):
-            return "!"
-        return "=" if self.exact else "~"
-
-    def __str__(self) -> str:
-        return f"{self.bias:{'.0e' if self.bias < 1e-3 else '.2f'}} {self.mark}"
+def cell(must: bool, result: exact.Result) -> str:
+    """A cell of the table: bias and mark, = exact as required, ~ biased as expected, ! neither; NaN is neither."""
+    as_it_must = result.error <= TOLERANCE if must else result.error > TOLERANCE
+    return f"{result.bias:{'.0e' if result.bias < 1e-3 else '.2f'}} {'!' if not as_it_must else '=' if must else '~'}"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -80,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
         f"= exact as required (below {TOLERANCE:g})   ~ biased as expected   ! neither"
     )
     marks = _print(f"loss, beta = {args.kl_coef:g}, <d>:", list(DIVERGENCES), of_losses(problems))
-    title = f"KL of responses, unclipped, logits\nof pi_ref moved by {DISTANCES[1]:g}, pi_theta by"
+    title = f"KL of responses, unclipped, logits\nof pi_ref moved by {DISTANCE:g}, pi_theta by"
     marks += _print(title, list(MOVES), of_responses(max(2, args.policies // 16), args.seed))
     wrong = marks.count("!")
     verdict = f", {wrong} neither: FAILED" if wrong else ": passed"
@@ -94,39 +82,35 @@ def _print(title: str, columns: list, rows: Iterator[tuple[str, dict]]) -> str:
     print("", *above, f"{title:<34}" + "".join(f"{column:>11}" for column in columns), sep="\n")
     marks = ""
     for label, cells in rows:
-        print(f"{label:<34}" + "".join(f"{cells.get(column, '')!s:>11}" for column in columns), flush=True)
-        marks += "".join(cell.mark for cell in cells.values())
+        print(f"{label:<34}" + "".join(f"{cells.get(column, ''):>11}" for column in columns), flush=True)
+        marks += "".join(text[-1] for text in cells.values())
     return marks
 
 
-def of_losses(problems: list[exact.Problem]) -> Iterator[tuple[str, dict[str, Cell]]]:
+def of_losses(problems: list[exact.Problem]) -> Iterator[tuple[str, dict[str, str]]]:
     """Yield the rows of KINDS, by divergence, then GRPO's KL term without a reward and with another reference."""
     for label, name, fields, must in KINDS:
         z_old, cells = fields.get("z_old", 1.0), {}
         scaled = [replace(problem, log_old=problem.log_old + math.log(z_old), z_old=z_old) for problem in problems]
         for d in (d for d in DIVERGENCES if z_old == 1 or not DIVERGENCES[d].normalized):
             spec = LossSpec.parse(name.format(d), kl_coef=problems[0].kl_coef, **fields)
-            cells[d] = compare(must, d, exact.spec_loss(spec), scaled)
+            cells[d] = cell(must, compare(d, exact.spec_loss(spec), scaled))
         yield label, cells
     alone = [replace(p, advantages=torch.zeros_like(p.logits), kl_coef=1.0) for p in problems[1::2]]
     for label, loss, must in TERMS:
-        yield label, {"urkl": compare(must, "urkl", loss, alone)}
+        yield label, {"urkl": cell(must, compare("urkl", loss, alone))}
 
 
-def compare(must: bool, divergence: str, loss: exact.PerSampleLoss, problems: list[exact.Problem]) -> Cell:
-    """Compare the gradient of a loss with grad J; must: whether it must be exact."""
+def compare(divergence: str, loss: exact.PerSampleLoss, problems: list[exact.Problem]) -> exact.Result:
+    """Compare the gradient of a loss with grad J."""
     normalized = DIVERGENCES[divergence].normalized
-    result = exact.compare(
+    return exact.compare(
         (exact.loss_gradient(problem, loss, normalized), exact.objective_gradient(problem, divergence))
         for problem in problems
     )
-    return Cell(must, result.error, result.bias)
 
 
-def of_responses(number: int, seed: int) -> Iterator[tuple[str, dict[float, Cell]]]:
+def of_responses(number: int, seed: int) -> Iterator[tuple[str, dict[float, str]]]:
     """Yield a row a divergence and kl_scope, by move of pi_theta."""
-    rows: dict[str, dict[float, Cell]] = {}
-    for result in measure_scopes(number, seed):
-        cells = rows.setdefault(f"{result.divergence}, kl_scope={result.scope}", {})
-        cells[result.move] = Cell(result.exact, result.error, result.bias[1])
-    yield from rows.items()
+    for divergence, scope, results in measure_scopes(number, seed):
+        yield f"{divergence}, kl_scope={scope}", {move: cell(*result) for move, result in results.items()}
