@@ -7,7 +7,7 @@ those of published files are listed, without regard to case, - and _. RULE/NAME 
 from dataclasses import dataclass
 from typing import Literal
 
-# data_source reasoning_gym/TASK: a task of that library, whose rule scores it as a custom reward function
+# data_source reasoning_gym/TASK: a task of that library, whose rule scores it
 GYM = "reasoning_gym"
 
 

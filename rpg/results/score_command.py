@@ -36,9 +36,7 @@ from rpg.rewards.user_reward import ADAPTER
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg score`."""
-    parser.add_argument(
-        "scored", type=Path, metavar="RUN|ROWS", help="run directory; or a parquet file, to try a reward"
-    )
+    parser.add_argument("scored", type=Path, metavar="RUN|ROWS", help="run; or a parquet file, to try a reward")
     more = f"of a run's config.yaml, as {FUNCTION}.reward_kwargs.KEY=VALUE; of ROWS: KEY=VALUE of reward_kwargs"
     parser.add_argument("overrides", nargs="*", default=[], metavar="OVERRIDE", help=more)
     scorer = parser.add_mutually_exclusive_group()

@@ -24,7 +24,6 @@ from rpg.data.truths import try_truths
 from tests.builders.published_files import write_dapo, write_rows
 
 Rows = list[dict[str, Any]]
-Corruption = Callable[[dict[str, Any]], None]
 TRUTH = "reward_model.ground_truth"
 
 
@@ -47,7 +46,6 @@ def put(row: Any, path: tuple[str | int, ...], value: Any) -> None:
 
 CONTENT, RAW, SPLIT = ("prompt", 0, "content"), ("extra_info", "raw_problem"), ("extra_info", "split")
 TRUTH_AT = ("reward_model", "ground_truth")
-BOXED = "What is 2 + 2? Put it within \\boxed{}."
 # where, value, the key named, a word of the remedy; the level is "error" unless it is given
 CORRUPTIONS = [
     (("data_source",), None, "data_source", "name the problem set"),
@@ -98,27 +96,9 @@ def test_sound_values() -> None:
     assert [key for key, *_ in faults(row)] == [TRUTH]  # AIME's are 0 to 999
 
 
-@pytest.mark.parametrize(
-    ("corrupt", "place"),
-    [
-        (lambda table: table.drop_columns(["data_source"]), "row 0, data_source"),
-        (lambda table: table.append_column("prompt", table.column("prompt")), "all rows, file"),
-        (lambda table: table.slice(0, 0), "all rows, file"),
-    ],
-)
-def test_corrupt_table(
-    corrupt: Callable[[pa.Table], pa.Table], place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "x.parquet"
-    pq.write_table(corrupt(pa.Table.from_pylist(good_rows(), schema=SCHEMA)), path)
-    code, out = check(capsys, path)
-    assert code == 1
-    assert f"error: {place}: " in out
-
-
-@pytest.mark.parametrize("kind", ["missing", "folder", "empty", "text", "truncated", "damaged", "name"])
+@pytest.mark.parametrize("kind", ["missing", "folder", "no rows", "text", "truncated", "name"])
 def test_corrupt_file(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = write_rows(tmp_path / "x.parquet", good_rows(), SCHEMA)
+    path = write_rows(tmp_path / "x.parquet", [] if kind == "no rows" else good_rows(), SCHEMA)
     data = path.read_bytes()
     path.unlink()
     if kind == "folder":
@@ -126,24 +106,11 @@ def test_corrupt_file(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[s
     elif kind == "name":
         path = path.with_suffix(".pq")
     if kind not in ("missing", "folder"):
-        damaged = data[:8] + bytes(200) + data[208:]
-        parts = {"empty": b"", "text": b"a,b\n", "truncated": data[: len(data) // 2], "damaged": damaged, "name": data}
-        path.write_bytes(parts[kind])
+        path.write_bytes({"text": b"a,b\n", "truncated": data[: len(data) // 2]}.get(kind, data))
     code, out = check(capsys, path)
     assert code == 1
     assert "error: all rows, file: " in out
     assert "\n    -> " in out
-
-
-def test_a_terminal_gets_whole_words(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch) -> None:
-    path = write_rows(tmp_path / "x.parquet", [*good_rows(), {**good_rows()[0], "data_source": "my own set"}], SCHEMA)
-    _, piped = check(capsys, path)
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    monkeypatch.setenv("COLUMNS", "60")
-    _, out = check(capsys, path)
-    assert out.split() == piped.split()
-    assert max(map(len, piped.splitlines())) > 120
-    assert [line for line in out.splitlines() if len(line) > 60 and str(path) not in line] == []
 
 
 def two_answers() -> Rows:
@@ -269,26 +236,22 @@ def test_a_file_is_one_that_datasets_can_load(tmp_path: Path, capsys: pytest.Cap
     assert pq.read_table(new).equals(table)
 
 
-JUDGED = [  # truths of MATH, and the judge, level and numbers that the check says
-    (["A", "True", "3:45 pm", "[1, 2]", "1e20", "10.", "25%"], "release", "error", "7 of 7"),
-    (["A", "True", "3:45 pm", "[1, 2]", "1e20", "10.", "25%"], "verified", "", ""),
-    (["A", "7", "\\frac{1}{2}", "x^2+1"], "release", "warning", "1 of 4"),
-    (["<think>two</think> 5", "7"], "verified", "warning", "1 of 2"),
-]
-
-
-@pytest.mark.parametrize(("truths", "judge", "level", "said"), JUDGED)
-def test_truths_that_the_judge_does_not_accept(truths: list[str], judge: str, level: str, said: str, tmp_path, capsys):
+@pytest.mark.parametrize(
+    ("truths", "judge", "level", "said"),  # truths of MATH, and what the check says
+    [
+        (["A", "True", "[1, 2]"], "release", "error", ["3 of 3", "'Answer: A'", "judge=verified accepts 3 of these"]),
+        (["A", "7", "\\frac{1}{2}", "x^2+1"], "release", "warning", ["1 of 4", "judge=verified accepts 1 of these"]),
+        (["A", "True", "[1, 2]"], "verified", "", ["judge=verified accepts 3 of 3"]),
+        (["<think>two</think> 5", "7"], "verified", "warning", ["1 of 2", "write the bare answers"]),
+    ],
+)
+def test_truths_that_the_judge_does_not_accept(truths: list[str], judge: str, level: str, said: list, tmp_path, capsys):
     problems = [Problem("MATH", f"What is {truth}?", truth, "train") for truth in truths]
     path = write_rows(tmp_path / "x.parquet", [make_row(problem) for problem in problems], SCHEMA)
     code, out = check(capsys, path, "--judge", judge)
-    lines = [line for line in out.splitlines() if f"judge={judge}: " in line]
-    assert [(level in line, said in line, repr(f"Answer: {truths[0]}") in line) for line in lines] == (
-        [(True, True, True)] if level else []
-    )
     assert code == (level == "error")
-    assert (f"judge=verified accepts {said[:1]} of these" in out) == (judge == "release")
-    assert ("write the bare answers" in out) == ("<think>" in truths[0])
+    assert (f"{level}: all rows, judge={judge}: " in out) == bool(level)
+    assert [text for text in said if text not in out] == []
 
 
 def test_the_sample_of_truths_is_bounded_and_has_the_form_of_the_prompt(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rpg.cli import main
-from rpg.rewards import compute_score, is_known
+from rpg.rewards import is_known
 
 QUESTION, ANSWER, LEVEL = "Frage (de)", "Lösung!", "level, 1-5"
 OWN = ["--question", QUESTION, "--answer", ANSWER]
@@ -140,25 +140,17 @@ def test_math_takes_the_boxed_answer_and_a_name(tmp_path: Path) -> None:
     assert main(["data", "check", str(tmp_path / "x_train.parquet")]) == 0
 
 
-@pytest.mark.parametrize(("rule", "answer"), [("MATH", "\\frac{1}{2}"), ("gsm8k", "3"), ("openai/gsm8k", "3")])
-def test_two_sets_of_one_rule_stay_two(tmp_path: Path, rule: str, answer: str) -> None:
+def test_two_sets_of_one_rule_stay_two(tmp_path: Path) -> None:
     """The data_source, under which verl logs an accuracy, has the set's name beside the rule."""
     for name in ("a", "b"):
         table = tmp_path / f"{name}.csv"
-        table.write_text(f"q,s\nFirst of {name}?,{answer}\nSecond of {name}?,{answer}\n")
-        options = ["--question", "q", "--answer", "s", "--data-source", rule, "--test-rows", 1, "--out", tmp_path]
+        table.write_text(f"q,s\nFirst of {name}?,3\nSecond of {name}?,3\n")
+        options = ["--question", "q", "--answer", "s", "--data-source", "gsm8k", "--test-size", 1, "--out", tmp_path]
         assert build("--from", table, *options) == 0
         rows = rows_of(tmp_path, name)
-        assert [row["data_source"] for row in rows["train"] + rows["test"]] == [f"{rule}/{name}"] * 2
-        truth = rows["test"][0]["reward_model"]["ground_truth"]
-        for judge in ("release", "verified"):
-            scores = [
-                compute_score(f"{rule}/{name}", f"So.\nAnswer: {response}", truth, judge=judge)["acc"]
-                for response in (answer, "7")
-            ]
-            assert scores == [1.0, 0.0]
-    files = [str(tmp_path / f"{name}_test.parquet") for name in ("a", "b")]
-    assert main(["data", "check", *files]) == 0
+        assert [row["data_source"] for row in rows["train"] + rows["test"]] == [f"gsm8k/{name}"] * 2
+        assert is_known(f"gsm8k/{name}")
+    assert main(["data", "check", *(str(tmp_path / f"{name}_test.parquet") for name in ("a", "b"))]) == 0
 
 
 def test_a_build_says_which_answers_the_judge_does_not_accept(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
@@ -167,14 +159,6 @@ def test_a_build_says_which_answers_the_judge_does_not_accept(tmp_path: Path, ca
     assert build("--from", tmp_path / "t.csv", *options) == 0
     printed = capsys.readouterr().out
     assert all(part in printed for part in ("judge=release accepts 1 of 2", "(row 0, 'Answer: A')", "judge=verified"))
-
-
-def test_a_rule_that_stands_in_the_name_already(tmp_path: Path) -> None:
-    for source, expected in (("MATH/x", "MATH/x"), ("foo", "foo"), ("foo/MATH", "foo/MATH")):
-        table = write_csv(tmp_path / "t.csv")
-        assert build("--from", table, *OWN, "--data-source", source, "--out", tmp_path) == 0
-        assert {row["data_source"] for row in rows_of(tmp_path, "t")["train"]} == {expected}
-    assert not is_known("foo/MATH")
 
 
 def write_jsonl(path: Path, *rows: tuple[str, str] | bytes) -> Path:
@@ -193,9 +177,7 @@ TRAIN = [(f"What is {n} + 30?", str(n + 30)) for n in range(10)]
     ("trained", "tested"),
     [
         ("Count the caf\u00e9s.", "Count the cafe\u0301s."),
-        ("What is 5 - 3?", "What is 5 \u2212 3?"),
-        ("What is half of 10?", "\ufeffWhat is half of\u200b 10?"),
-        ("What is 7 + 8?", "What\u00a0is 7  +\u202f8? "),
+        ("What is 5 - 3?", "\ufeffWhat\u00a0is 5  \u2212\u200b 3? "),
     ],
 )
 def test_a_question_in_another_unicode_form_is_the_same(tmp_path: Path, capsys, trained: str, tested: str) -> None:
@@ -286,16 +268,7 @@ def test_a_build_says_the_most_frequent_answer(tmp_path: Path, capsys: pytest.Ca
     write_jsonl(tmp_path / "in" / "train.jsonl", *TRAIN)
     write_jsonl(tmp_path / "in" / "test.jsonl", *((f"{n}?", "1" if n else "7") for n in range(4)))
     assert build("--from", tmp_path / "in", *QA, "--name", "n", "--out", tmp_path) == 0
-    assert "'1': 75%" in capsys.readouterr().out
-    assert main(["data", "check", str(tmp_path / "n_test.parquet")]) == 0
-    assert "'1': 75%" in capsys.readouterr().out
-
-
-def test_a_template_in_another_encoding_is_named(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    (tmp_path / "t.txt").write_bytes(b"R\xe9ponds: {question}")
-    table = write_jsonl(tmp_path / "t.jsonl", *TRAIN)
-    assert build("--from", table, *QA, "--template", tmp_path / "t.txt", "--out", tmp_path) == 2
-    assert "save it as UTF-8" in capsys.readouterr().err
+    assert "split test; most frequent answer '1': 75%" in capsys.readouterr().out
 
 
 def test_numbers_of_single_precision_are_those_that_were_written(tmp_path: Path) -> None:
