@@ -11,8 +11,6 @@ import datasets
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
@@ -172,52 +170,21 @@ def test_released_files_are_read_with_warnings(tmp_path: Path, capsys: pytest.Ca
     assert "72 rows, 24 problems, each 3 times; data_source math_dapo (72); split unknown" in out
 
 
-def save_tokenizer(folder: Path, chat_template: str | None) -> Path:
-    tokenizer = Tokenizer(models.WordLevel({"[UNK]": 0}, unk_token="[UNK]"))
-    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="[UNK]")
-    fast.chat_template = chat_template
-    fast.save_pretrained(folder)
-    return folder
-
-
 def test_long_prompts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    template = (
-        "{% for m in messages %}<user> {{ m.content }} <end> {% endfor %}{% if add_generation_prompt %}<go>{% endif %}"
-    )
-    tokenizer = save_tokenizer(tmp_path / "model", template)
+    words = Tokenizer(models.WordLevel({"[UNK]": 0}, unk_token="[UNK]"))
+    words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, unk_token="[UNK]")
+    tokenizer.chat_template = "<user> {{ messages[0].content }} <end>{% if add_generation_prompt %} <go>{% endif %}"
+    tokenizer.save_pretrained(tmp_path / "model")
     rows = [*good_rows(), make_row(Problem("math-dapo", "word " * 100, "5", "train"))]
     path = write_rows(tmp_path / "x.parquet", rows, SCHEMA)
-    words = len(format_prompt("word " * 100).split()) + 3  # <user>, <end>, <go>
-    limit = ["--model", str(tokenizer), "--max-prompt-length"]
-    got, out = check(capsys, path, *limit, str(words - 1))
+    longest = len(format_prompt("word " * 100).split()) + 3  # <user>, <end>, <go>
+    limit = ["--model", tmp_path / "model", "--max-prompt-length"]
+    got, out = check(capsys, path, *limit, str(longest - 1))
     assert got == 1
-    assert f"error: all rows, prompt: 1 of 7 are over {words - 1} tokens, up to {words} (first: row 6)" in out
-    assert check(capsys, path, *limit, str(words))[0] == 0
-    assert f"to {words} tokens, median" in out
-
-
-ANYTHING = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(["role", "content", "ground_truth", "index", "split"]), inner, max_size=3)
-    ),
-    max_leaves=6,
-)
-PATHS = sorted({case[0] for case in CORRUPTIONS} | {("prompt", 0)}, key=str)
-
-
-@settings(max_examples=150, deadline=None)
-@given(path=st.sampled_from(PATHS), value=ANYTHING)
-def test_any_value_in_any_place(path: tuple, value: Any) -> None:
-    row = make_row(Problem("math-dapo", "What is 2 + 2?", "4", "train"))
-    put(row, path, value)
-    state = FileCheck(Path("x.parquet"))
-    check_row(state, row)
-    state.rows = 1
-    assert state.summary()
-    assert all(isinstance(line, str) for line in state.diagnostics.lines())
+    assert f"error: all rows, prompt: 1 of 7 are over {longest - 1} tokens, up to {longest} (first: row 6)" in out
+    assert check(capsys, path, *limit, str(longest))[0] == 0
+    assert f"to {longest} tokens, median" in out
 
 
 def test_a_file_is_one_that_datasets_can_load(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:

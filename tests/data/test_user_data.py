@@ -68,13 +68,14 @@ def test_a_csv_of_odd_columns_becomes_files_that_pass_the_check(tmp_path: Path, 
 
 
 def test_the_split_follows_the_seed(tmp_path: Path) -> None:
-    table = write_csv(tmp_path / "t.csv")
-    splits = []
-    for number, options in enumerate(([], ["--seed", 0], ["--seed", 1], ["--test-rows", 5])):
-        assert build("--from", table, *OWN, *options, "--out", tmp_path / str(number)) == 0
-        splits.append(questions(rows_of(tmp_path / str(number), "t")["test"]))
+    table, splits = write_csv(tmp_path / "t.csv"), []
+    for number, seed in enumerate((0, 0, 1)):
+        options = ["--seed", seed, "--train-size", 5, "--out", tmp_path / str(number)]
+        assert build("--from", table, *OWN, *options) == 0
+        rows = rows_of(tmp_path / str(number), "t")
+        assert [len(rows["train"]), len(rows["test"])] == [5, 1]
+        splits.append(questions(rows["test"]))
     assert splits[0] == splits[1] != splits[2]
-    assert [len(split) for split in splits] == [1, 1, 1, 5]
 
 
 def test_a_folder_has_its_own_test_split_whose_questions_leave_training(tmp_path: Path) -> None:
@@ -151,14 +152,6 @@ def test_two_sets_of_one_rule_stay_two(tmp_path: Path) -> None:
         assert [row["data_source"] for row in rows["train"] + rows["test"]] == [f"gsm8k/{name}"] * 2
         assert is_known(f"gsm8k/{name}")
     assert main(["data", "check", *(str(tmp_path / f"{name}_test.parquet") for name in ("a", "b"))]) == 0
-
-
-def test_a_build_says_which_answers_the_judge_does_not_accept(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    (tmp_path / "t.csv").write_text("q,a\nWhich letter?,A\nAnd which number?,7\n")
-    options = ["--question", "q", "--answer", "a", "--data-source", "MATH", "--test-size", 0, "--out", tmp_path]
-    assert build("--from", tmp_path / "t.csv", *options) == 0
-    printed = capsys.readouterr().out
-    assert all(part in printed for part in ("judge=release accepts 1 of 2", "(row 0, 'Answer: A')", "judge=verified"))
 
 
 def write_jsonl(path: Path, *rows: tuple[str, str] | bytes) -> Path:
@@ -246,13 +239,9 @@ def test_a_folder_of_save_to_disk(tmp_path: Path, splits: tuple[str, ...]) -> No
         ("t.csv", b"", "has no rows"),
         ("t.csv", b"Q,A\nWhat, then?,1\n", "row 0: more values than columns"),
         ("t.csv", TABLE + b"What, then?,1\n", "line 12"),
-        ("t.jsonl", b"\n".join([*LINES, b'{"Q": "caf\xe9", "A": "3"}']), "0xe9"),
-        ("t.jsonl", b"\n".join([*LINES, b'{"Q": "a \\ud800?", "A": "3"}']), "surrogate"),
         ("t.jsonl", b"\n".join([*LINES, b'{"Q": ']), "row 10"),
-        ("t.jsonl", b"\n".join([*LINES, b'{"Q": "a", "A": "1", "A": "2"}']), "row 10"),
         # spellings or tests beside each other are not the parts of one answer
         ("t.jsonl", b'{"Q": "1?", "A": ["Denver", "The Broncos"]}', "is a list; write it as text"),
-        ("t.jsonl", b'{"Q": "1?", "A": "Denver"}\n{"Q": "2?", "A": {"b": 1}}', "is a dict"),  # two types
         ("t.jsonl", b'{"Q": "1?", "A": true}', "is a bool"),
         ("t.json", b'{"Q": {"0": "1?"}, "A": {"0": "1"}}', "orient='records'"),
     ],
