@@ -98,6 +98,8 @@ def build(args: argparse.Namespace) -> tuple[list[Path], str | None]:
     if args.set_name and not source and kind not in (TOY, GYM):
         raise DataError(f"{args.set_name!r} is not a set; one of {', '.join((TOY, *SETS))}; for your own data leave "
                         "it out and give --from FILE --question COLUMN --answer COLUMN --name NAME")  # fmt: skip
+    if not args.set_name and not (args.origin and args.question and args.answer):
+        raise DataError("give a NAME, or --from FILE --question COLUMN --answer COLUMN")
     table = Path(origin.removeprefix(HUB).partition(":")[0]).name
     name = args.name or (source.name if source else task or kind) or SUFFIX.sub("", table)
     if not re.fullmatch(r"\w[\w.-]*", name):
@@ -112,6 +114,7 @@ def build(args: argparse.Namespace) -> tuple[list[Path], str | None]:
         problems, template = generated(args, kind, task, template, report, exclude)
     else:
         problems = from_table(args, name, report, exclude)
+    data_source = problems[0].data_source if problems else ""
     training = [problem for problem in problems if problem.split == "train"]
     problems = [problem for problem in problems if problem.split == "test"] + training[: args.train_size]
     if args.few_shot:
@@ -124,13 +127,13 @@ def build(args: argparse.Namespace) -> tuple[list[Path], str | None]:
         written = write_together({args.out / f"{name}.parquet": made}, schema_of(problems))
     else:
         written = write_splits(args.out, name, problems, repeat=repeat, template=template)
-    data_source = problems[0].data_source
     if not is_known(data_source):
         report.notes.append(
             f"no rule of rpg scores data_source {shown(data_source)}; train with your own reward function (rpg "
             "score --reward FILE tries it), or build with --data-source MATH or gsm8k for rpg's rules"
         )
-    print(*report.lines(), sep="\n")
+    for line in report.lines():
+        print(line)
     return list(written), args.judge if is_known(data_source) else None
 
 
@@ -162,11 +165,8 @@ def generated(
 
 def from_table(args: argparse.Namespace, name: str, report: Report, exclude: set[bytes]) -> list[Problem]:
     """Return the problems of a published set or of the user's table."""
-    source = SETS.get(args.set_name)
-    for flag, value in (("--from", args.origin), ("--question", args.question), ("--answer", args.answer)):
-        if not source and not value:
-            raise DataError(f"{flag} is missing; give a NAME, or --from FILE --question COLUMN --answer COLUMN")
-    source = source or DataSet(name, "", "expression", split="both")  # its answers are taken as they are
+    own = DataSet(name, "", "expression", split="both")  # its answers are taken as they are
+    source = SETS.get(args.set_name, own)
     origin = args.origin or f"{HUB}{source.repository}:{source.config or ''}"
     if args.question:
         source = replace(source, problem_columns=(args.question,))
