@@ -62,7 +62,7 @@ RETIRED = {  # command, or command and option, that is gone: what to use instead
     "plan --json": "five lines are all; the exit code says whether the run fits (0) or not (1)",
     "plot --title": NO_PAGE,
     "plot --paper": "it was for the HTML page, which is gone; `rpg table --paper N` has the paper's numbers",
-    "reproduce --parallel": "--dry-run prints a command a line, for xargs -P; without it the table is written",
+    "reproduce --parallel": "--dry-run prints a command a line, for xargs -d '\\n' -P; then `rpg table DIR --paper N`",
     "score --files": "as an override: data.val_files=[FILE]",
     "score --function": "as an override: reward.custom_reward_function.reward_kwargs.function=NAME",
     "score --keywords": "as an override: reward.custom_reward_function.reward_kwargs.KEY=VALUE",

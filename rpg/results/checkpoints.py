@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rpg.diagnostics import UserError
 from rpg.files import manifest
-from rpg.files.integrity import STEP, newest_complete, steps
+from rpg.files.integrity import STEP, newest_complete
 from rpg.results.runs import show_notes
 
 ADAPTER = "lora_adapter"  # verl's merger writes the adapter there, beside the base model
@@ -19,19 +19,16 @@ def find_checkpoint(path: Path, *, contents: bool = True) -> Path:
     """Return a path that is a global_step_N, or the newest complete one of a run directory.
 
     Notes name skipped checkpoints with reasons. contents: whether to verify checksums.
-
-    Raises UserError: no complete checkpoint; OSError: it cannot be read.
+    Raises UserError: no complete checkpoint.
     """
     if STEP.fullmatch(path.name):  # verl reads the step from the name
         if why := manifest.fault(path, contents=contents):
             raise UserError(f"{path}: {why}; use an earlier global_step_N")
         return path
-    if not steps(path):
-        raise UserError(f"{path}: no checkpoint is there; give the directory of a run, or its global_step_N")
     choice = newest_complete(path, contents=contents)
     show_notes(f"{skipped}: skipped: {why}" for skipped, why in choice.passed_over.items())
     if choice.newest is None:
-        raise UserError(f"{path}: no complete checkpoint")
+        raise UserError(f"{path}: no complete checkpoint; give the directory of a run, or its global_step_N")
     return choice.newest
 
 
@@ -40,9 +37,13 @@ def export(actor: Path, out: Path) -> None:
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f"{out.name}.partial-") as folder:
         partial = Path(folder) / out.name
-        python("-m", "verl.model_merger", "merge", "--backend", "fsdp", "--local_dir", actor, "--target_dir", partial)
+        merger = ["-m", "verl.model_merger", "merge", "--backend", "fsdp", "--local_dir", str(actor)]
+        # another process, which the model directory's content does not reach; it reads a checkpoint as data, although
+        # verl's merger passes weights_only=False
+        environment = {**os.environ, "HF_HUB_OFFLINE": "1", "TORCH_FORCE_WEIGHTS_ONLY_LOAD": "1"}
+        subprocess.run([sys.executable, *merger, "--target_dir", str(partial)], env=environment, check=True)
         if (partial / ADAPTER).is_dir():
-            python("-c", MERGE_ADAPTER, partial)
+            subprocess.run([sys.executable, "-c", MERGE_ADAPTER, str(partial)], env=environment, check=True)
         partial.replace(out)
 
 
@@ -61,13 +62,3 @@ def merge_adapter(model: str) -> None:
     if not adapted.peft_config["default"].lora_alpha:  # type: ignore[union-attr]
         raise ValueError("lora_train_meta.json of the checkpoint has no lora_alpha: the adapter's scale is unknown")
     adapted.merge_and_unload().save_pretrained(model)  # type: ignore[operator]
-
-
-def python(*arguments: str | Path) -> None:
-    """Run Python with `arguments` in a separate process, for isolation from a model directory's content.
-
-    Raises subprocess.CalledProcessError.
-    """
-    # read a checkpoint as data, although verl's merger passes weights_only=False
-    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "TORCH_FORCE_WEIGHTS_ONLY_LOAD": "1"}
-    subprocess.run([sys.executable, *map(str, arguments)], env=environment, check=True)

@@ -96,14 +96,12 @@ def difference(
     `problems`; `over` says which. None without either. `clear`: whether it excludes 0 and has a width, which that of
     equal differences has not.
     """
-    means = [float(np.mean(own)) for own in values]
+    means, seeds = [float(np.mean(own)) for own in values], [[run.seed for run in runs] for runs in (first, second)]
     interval, over = None, ""
-    if min(map(len, values)) > 1:
-        seeds = [[run.seed for run in runs] for runs in (first, second)]
-        if seeds[0] == seeds[1] and len(set(seeds[0])) == len(seeds[0]):
-            interval, over = t_interval([b - a for a, b in zip(*values, strict=True)]), "seeds, paired"
-        else:
-            interval, over = t_interval(*values), "seeds"
+    if min(map(len, values)) > 1 and seeds[0] == seeds[1] and len({*seeds[0]}) == len(first):
+        interval, over = t_interval([b - a for a, b in zip(*values, strict=True)]), "seeds, paired"
+    elif min(map(len, values)) > 1:
+        interval, over = t_interval(*values), "seeds"
     elif len(problems) > 1:
         interval, over = t_interval(problems), "problems"
     clear = interval is not None and interval[1] - interval[0] > ROUNDING and not interval[0] <= 0 <= interval[1]

@@ -1,4 +1,4 @@
-"""`rpg reproduce TABLE`: print and start the commands of a table or figure of the paper, and write the table.
+"""`rpg reproduce TABLE`: print and start the commands of a table or figure of the paper, and print the table.
 
 A command starts a launch script, which skips a finished run, resumes a begun one and refuses another training, so that
 the same command continues after Ctrl-C or a kill.
@@ -18,13 +18,12 @@ from rpg.arguments import at_least
 from rpg.config.compose import of_script
 from rpg.config.verl_keys import ACTOR, ROLLOUT
 from rpg.diagnostics import UserError, did_you_mean
-from rpg.files.atomic import METRICS, write_whole
+from rpg.files.atomic import METRICS
 from rpg.overrides import key_of, override
 from rpg.registry import scripts
 from rpg.registry.datasets import validation_files
 from rpg.registry.methods import FIGURES, ROWS, TABLES, script_of
-from rpg.results import figures
-from rpg.results.formats import comma_separated, markdown, show
+from rpg.results.formats import show
 from rpg.results.runs import load_runs, show_notes
 from rpg.results.table import build_table, paper_table
 from rpg.run import signals
@@ -39,7 +38,7 @@ NAME, DIRECTORY, STEPS = "trainer.experiment_name", "trainer.default_local_dir",
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg reproduce`."""
     tables = "3, 5, 6, 7 or 8, figure8 (clip), figure9 (beta, reference)"
-    parser.add_argument("table", type=_of_the_paper, metavar="TABLE", help=tables)
+    parser.add_argument("table", metavar="TABLE", help=tables)
     more = "for every script; before the options"
     parser.add_argument("overrides", nargs="*", default=[], metavar="OVERRIDE", help=more)
     methods = "rows, by their names in the table; paper (default): all of the paper's; all: also newer ones (rpg list)"
@@ -51,24 +50,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="print the commands and stop")
 
 
-def _of_the_paper(text: str) -> int | str:
-    return int(text) if text.isdecimal() else text.lower()
-
-
 def run(args: argparse.Namespace) -> int:
-    """Print the commands, run them one after another, write the table.
+    """Print the commands, run them one after another, print the table.
 
     Returns 0 if all is done, 1 if a run failed, 2 if the command is rejected without changes; 130, 143, 129 after a
     signal.
     """
     if dry_run():
         raise UserError("DRY_RUN applies to launch scripts; use --dry-run")
-    name = f"table{args.table}" if isinstance(args.table, int) else args.table
-    default = Path("checkpoints", name + ("-cpu" if args.profile == "cpu" else ""))
-    out = Path(os.path.abspath(args.out or default))
+    table = int(args.table) if args.table.isdecimal() else args.table.lower()
+    name = ("" if table in FIGURES else "table") + args.table.lower() + ("-cpu" if args.profile == "cpu" else "")
+    out = Path(os.path.abspath(args.out or Path("checkpoints", name)))
     common = [*args.overrides, *([] if args.steps is None else [f"{STEPS}={args.steps}"])]
-    chosen = choose(args.table, args.methods)
-    planned = plan(args.table, chosen, args.profile, list(dict.fromkeys(args.seeds)), out, common)
+    chosen = choose(table, args.methods)
+    planned = plan(table, chosen, args.profile, list(dict.fromkeys(args.seeds)), out, common)
     print(*map(shlex.join, planned.values()), sep="\n")
     if args.dry_run:
         return 0
@@ -82,8 +77,11 @@ def run(args: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         print(f"rpg reproduce: {signals.WORDS[signals.ending()]}; the same command continues", file=sys.stderr)
         return signals.ENDS[signals.ending()]
-    if done := [directory for directory in planned if (directory / METRICS).is_file()]:
-        report(args.table, done, failures, out)
+    if any((directory / METRICS).is_file() for directory in planned):
+        made = build_table(load_runs([out / "runs"]), None if table in FIGURES else int(table))
+        show(made)
+        show_notes(made.notes)
+        print(f"next: {shlex.join(['rpg', 'plot', str(out)])}")
     show_notes(failures)
     return int(bool(failures))
 
@@ -147,15 +145,3 @@ def call(command: list[str]) -> int:
         if process.returncode is None:
             process.terminate()
             process.wait()
-
-
-def report(table: int | str, done: Sequence[Path], failures: Sequence[str], out: Path) -> None:
-    """Write table.md, table.csv and panels; print the table."""
-    made = build_table(load_runs(done), None if table in FIGURES else int(table))
-    made.notes[:0] = failures
-    written = figures.plot(made, out)
-    for file, content in ((out / "table.md", markdown(made)), (out / "table.csv", comma_separated(made))):
-        write_whole(file, content)
-        written.append(file)
-    show(made)
-    print("", *written, sep="\n")

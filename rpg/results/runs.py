@@ -89,11 +89,6 @@ class Run:
         return {key: value for key, value in self.settings.items() if key == "judge" or below(key, VALIDATION)}
 
     @property
-    def last_step(self) -> int:
-        """The last step in the log."""
-        return int(self.frame.index[-1])
-
-    @property
     def planned_steps(self) -> int | None:
         """trainer.total_training_steps; None without a configuration, or of an evaluation."""
         validates = value_at(self.config, "trainer.val_only")
@@ -102,7 +97,7 @@ class Run:
     @property
     def stopped_early(self) -> bool:
         """Whether steps are missing at the end."""
-        return self.planned_steps is not None and self.last_step < self.planned_steps
+        return self.planned_steps is not None and self.frame.index[-1] < self.planned_steps
 
     def series(self, metric: str) -> pd.Series:
         """Return the values of a metric by step; may be empty."""
@@ -181,10 +176,9 @@ def load(directory: Path) -> Run:
     logged: Any = pd.DataFrame([record["data"] for record in records], index=steps).select_dtypes("number")
     by_step = logged.replace([np.inf, -np.inf], np.nan).groupby(level="step")
     first, last = by_step.first(), by_step.last()
-    for metric in filter(VALIDATED.fullmatch, last):
-        for step in last.index[last[metric].ne(first[metric]) & last[metric].notna()]:
-            values = last.loc[step, metric], first.loc[step, metric]
-            notes.append("step {} was validated twice: {} is {:.4f}, was {:.4f}".format(step, metric, *values))
+    for (step, metric), value in last[[*filter(VALIDATED.fullmatch, last)]].stack().dropna().items():
+        if value != (before := first.loc[step, metric]):
+            notes.append(f"step {step} was validated twice: {metric} is {value:.4f}, was {before:.4f}")
     if not config:
         notes.append("no config.yaml: its method and planned steps are unknown")
     for start in environment.get("starts", []):  # changed settings of a resume (rpg.resume_changed)
@@ -195,7 +189,7 @@ def load(directory: Path) -> Run:
                      f"does not; {failed[-1]['why']:.100} ({LEFT_OUT})")  # fmt: skip
     run = Run(directory, last, config, environment, notes)
     if run.stopped_early:
-        notes.append(f"at step {run.last_step} of {run.planned_steps}, still running or stopped early")
+        notes.append(f"at step {last.index[-1]} of {run.planned_steps}, still running or stopped early")
     return run
 
 

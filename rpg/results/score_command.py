@@ -86,8 +86,7 @@ def score_run(scored: Run, config: dict[str, Any], out: Path) -> list[str]:
         with ThreadPoolExecutor(sandbox.MAX_AT_ONCE) as threads:
             verdicts = list(threads.map(partial(verdict, function, rows), samples.itertuples(index=False)))
         if failed := [one for one in verdicts if isinstance(one, str)]:
-            counted = f"{len(failed)} of {len(verdicts)} samples without a score count as wrong"
-            notes.append(f"step {step}: {counted}: {failed[0]}")
+            notes.append(f"step {step}: {len(failed)} samples without a score count as wrong, as {failed[0]}")
         kept = [{"score": 0.0, "acc": 0.0} if isinstance(one, str) else one for one in verdicts]
         judged[step] = samples.drop(columns=["problem", "benchmark"]).assign(**pd.DataFrame(kept, samples.index))
     if not judged:
@@ -128,12 +127,10 @@ def reward_of(config: dict[str, Any]) -> Callable[..., Any]:
 
     Raises RewardError if it cannot be imported, UserError if the configuration names none.
     """
-    path, keywords = value_at(config, f"{FUNCTION}.path"), value_at(config, f"{FUNCTION}.reward_kwargs") or {}
-    if not path:
-        raise UserError(f"no reward function in {CONFIG}; give --judge")
-    if path == OURS:
+    keywords = value_at(config, f"{FUNCTION}.reward_kwargs") or {}
+    if value_at(config, f"{FUNCTION}.path") == OURS:
         return partial(compute_score, **keywords)
-    if path != ADAPTER:  # a file that plain verl opens
-        keywords = {"file": path, "function": value_at(config, f"{FUNCTION}.name"), **keywords}
+    if "file" not in keywords:
+        raise UserError(f"{CONFIG} has no reward function of `rpg train`; give --judge or --reward")
     user_reward.load(keywords["file"], keywords.get("function"))
     return partial(user_reward.compute_score, **{"reward_limit": value_at(config, "rpg.reward_limit"), **keywords})

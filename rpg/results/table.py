@@ -28,12 +28,9 @@ class Table:
 
     Attributes:
         rows: label -> the row's runs ([] in the paper's tables), in display order.
-        cells: one line per row and benchmark. method: the row's label. before: the accuracy at step 0. last, best, and
-            their standard errors over seeds (last_se, best_se); last_low, last_high: 95 % interval over problems of a
-            single run; runs: their number; pass@k. rank_last, rank_best: 1 for the best value among rows measured
-            alike; clear_last, clear_best: whether it is above another and the 95 % intervals of its differences from
-            all others exclude 0: it is then bold or underlined, as all of the paper's, which have no error.
-            paper_*, difference_*: the paper's values, and ours minus these.
+        cells: one line per row (method) and benchmark. before: the accuracy at step 0; *_se: standard errors of seeds;
+            last_low, last_high: 95 % interval over problems of a single run; rank_*: 1 for the best among rows measured
+            alike; clear_*: `is_clear`, which makes it bold or underlined; difference_*: ours minus the paper's.
     """
 
     title: str

@@ -2,7 +2,6 @@
 
 import argparse
 import time
-from contextlib import nullcontext
 from pathlib import Path
 
 from rich.console import Console
@@ -39,18 +38,12 @@ def run(args: argparse.Namespace) -> int:
     directories, console = find(args.runs, CONFIG), Console(highlight=False, markup=False, emoji=False)
     for directory in directories if args.answers else ():
         show_answers(directory, args.answers, console)
-    live = Live(console=console, auto_refresh=False) if console.is_terminal and not args.once else None
-    before: tuple[str, ...] = ()
-    with live or nullcontext():
+    with Live(console=console, auto_refresh=False) as live:
         while not args.answers:
             states, have_ended = zip(*map(state, directories), strict=True)
-            if live:
-                live.update(Text("\n".join(states)), refresh=True)
-            else:
-                console.print(*(text for text in states if text not in before), sep="\n", soft_wrap=True)
-            if args.once or all(have_ended):
+            live.update(Text("\n".join(states)), refresh=True)
+            if args.once or all(have_ended) or not console.is_terminal:
                 break
-            before = states
             time.sleep(args.every)
     return 0
 
@@ -63,9 +56,9 @@ def state(directory: Path) -> tuple[str, bool]:
         run = load(directory)
     except (UserError, FileNotFoundError) as error:
         return f"{name}  {error if isinstance(error, UserError) else 'no step yet'}{end}", False
-    progress = f"{name}  {run.last_step}/{run.planned_steps or run.last_step}"
+    progress = f"{name}  {run.frame.index[-1]}/{run.planned_steps or run.frame.index[-1]}"
     if run.stopped_early and run.planned_steps:
-        left = time_left(list(run.series(STEP_TIME)), run.planned_steps - run.last_step)
+        left = time_left(list(run.series(STEP_TIME)), run.planned_steps - run.frame.index[-1])
         progress += end or f", {left or 'running'}"
     values = [f"reward {run.training_reward.iloc[-1]:.3f}"] if len(run.training_reward) else []
     values += [f"{name} {points.dropna().iloc[-1]:.3f}" for name, points in run.accuracies.items()]

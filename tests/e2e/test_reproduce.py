@@ -76,11 +76,8 @@ def test_killed_and_started_again(start, tmp_path):
     assert starts["RPG-REINFORCE-URKL"] == [0]
     begun, resumed = starts["GRPO"]
     assert begun == 0 < resumed < STEPS
-    table = (out / "table.md").read_text()
     for method in starts:
-        assert f"{method} | **" in table or f"{method} | <u>" in table or f"{method} | 0." in table
-    assert "dapo_cpu-seed1" in table
-    assert (out / "panels.png").is_file()
+        assert f"{method} | **" in said or f"{method} | <u>" in said or f"{method} | 0." in said
     assert again.processes() == []
 
     third = start(command=[*command[:-1]], **environment)  # without the broken row: nothing is trained

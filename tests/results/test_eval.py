@@ -75,7 +75,7 @@ def test_what_cannot_be_evaluated_is_refused(trained, begun, tmp_path, capsys):
         assert main(["eval", *map(str, arguments)]) == 2
         return capsys.readouterr().err
 
-    assert "no checkpoint is there" in refused(tmp_path / "none")
+    assert "give the directory of a run" in refused(tmp_path / "none")
     cut = write_complete(tmp_path / "cut", 6)
     (cut / SHARD).write_bytes(b"")
     assert f"{cut}: {SHARD}" in refused(cut)

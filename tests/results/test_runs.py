@@ -18,7 +18,7 @@ def test_a_cut_off_last_line_is_left_out_and_a_broken_one_named(tmp_path):
     """Every killed run leaves a cut one."""
     file = write_run(tmp_path / "a", LINES) / "metrics.jsonl"
     file.write_text(file.read_text()[:-20])
-    assert load(tmp_path / "a").last_step == 3
+    assert load(tmp_path / "a").frame.index[-1] == 3
     file.write_text("{\n" + file.read_text())
     with pytest.raises(UserError, match=r"metrics.jsonl, line 1: .*; correct or remove the line"):
         load(tmp_path / "a")

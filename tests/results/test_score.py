@@ -67,7 +67,7 @@ def strict(response, answer):
     return {"score": 1.0, "acc": 1.0, "length": len(response)}
 """)
     assert score(run_dir, "--reward", reward) == 0
-    assert "3 of 12 samples without a score count as wrong" in capsys.readouterr().err
+    assert "3 samples without a score count as wrong" in capsys.readouterr().err
     assert "NaN" not in (run_dir / "judge-mine.py/validation/0.jsonl").read_text()
     main(["table", str(run_dir / "judge-mine.py")])
     assert "0.7500 [" in capsys.readouterr().out
@@ -139,10 +139,7 @@ def test_a_run_is_scored_by_its_own_reward_function(tmp_path, capsys, verls):
     wanted = f"{text}.strip('.}}')[-1] == '7' and {row}['split'] == 'test'"
     reward.write_text(f"def reward({arguments}):\n    return int({wanted})\n")
     settings = yaml.safe_load((run_dir / "config.yaml").read_text())
-    function = {"path": str(reward), "name": "reward", "reward_kwargs": {}}
-    if not verls:
-        keywords = {"file": str(reward), "function": "reward"}
-        function = {"path": ADAPTER, "name": "compute_score", "reward_kwargs": keywords}
+    function = {"path": ADAPTER, "name": "compute_score", "reward_kwargs": {"file": str(reward)}}
     settings["reward"]["custom_reward_function"] = function
     (run_dir / "config.yaml").write_text(yaml.safe_dump(settings))
     assert score(run_dir) == 0

@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -45,19 +43,6 @@ def test_a_run_that_no_process_holds_is_interrupted(tmp_path: Path, capsys: pyte
         assert main(["watch", "--once", str(tmp_path)]) == 0
         assert f"r  {shown}  reward" in capsys.readouterr().out
         lock.release()
-
-
-def test_it_ends_with_the_last_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    assert main(["watch", "--once", str(tmp_path / "r")]) == 2
-    assert "no config.yaml in" in capsys.readouterr().err
-    write_config(tmp_path / "r", steps=2)
-    command = [sys.executable, "-m", "rpg.cli", "watch", "--every", "0.1", str(tmp_path / "r")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert "no step yet" in process.stdout.readline()
-        for step in (1, 2):
-            log(tmp_path / "r", step)
-            assert f"{step}/2" in process.stdout.readline()
-        assert process.wait(20) == 0
 
 
 @pytest.fixture
