@@ -81,7 +81,7 @@ def build_table(runs: Sequence[Run], paper: int | None = None) -> Table:
     order = [*(printed(paper)["benchmark"] if paper else ()), *BENCHMARKS, *sorted(line["benchmark"] for line in lines)]
     lines.sort(key=lambda line: (list(rows).index(line["method"]), order.index(line["benchmark"])))
     notes += notes_of(run for members in rows.values() for run in members)
-    steps = ["the step of Last"] if len({line["step"] for line in lines}) > 1 else []
+    steps = ["step of Last"] if len({line["step"] for line in lines}) > 1 else []
     if keys := unlike(runs) + steps:
         notes.append(f"rows are ranked only among those with equal {', '.join(keys)}")
     judges = ", ".join(dict.fromkeys(run.judge for members in rows.values() for run in members))

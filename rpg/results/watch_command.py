@@ -36,16 +36,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Show the runs until all have logged their last step; Ctrl-C does not end the runs."""
     directories, console = find(args.runs, CONFIG), Console(highlight=False, markup=False, emoji=False)
-    for directory in directories if args.answers else ():
-        show_answers(directory, args.answers, console)
+    if args.answers:
+        for directory in directories:
+            show_answers(directory, args.answers, console)
+        return 0
     with Live(console=console, auto_refresh=False) as live:
-        while not args.answers:
+        while True:
             states, have_ended = zip(*map(state, directories), strict=True)
             live.update(Text("\n".join(states)), refresh=True)
             if args.once or all(have_ended) or not console.is_terminal:
-                break
+                return 0
             time.sleep(args.every)
-    return 0
 
 
 def state(directory: Path) -> tuple[str, bool]:
@@ -78,6 +79,5 @@ def show_answers(directory: Path, count: int, console: Console) -> None:
     problems = {sample["input"]: sample for sample in samples}
     console.print(f"{newest}: {len(samples)} answers to {len(problems)} problems", soft_wrap=True)
     for sample in list(problems.values())[-count:]:
-        for key in ("input", "output", "gts", "score"):
-            console.print(f"\n{key}" if key == "input" else key)
-            console.print(Padding(str(sample[key]).strip(), (0, 0, 0, 2)))
+        for label, key in (("\nproblem", "input"), ("answer", "output"), ("truth", "gts"), ("score", "score")):
+            console.print(label, Padding(str(sample[key]).strip(), (0, 0, 0, 2)), sep="\n")

@@ -1,4 +1,4 @@
-"""The demos: what they train, and how a run's curve and answers are shown."""
+"""The demos: what they train, and how a run's accuracies and answers are shown."""
 
 import json
 from collections.abc import Callable
@@ -18,7 +18,6 @@ from rpg.toy import smollm2, sums
 # set by the demo, which reads these files afterwards
 OWN = ("trainer.default_local_dir", f"{MODEL}.path", "data.train_files", "data.val_files")
 ANSWERS = 4  # answers to each of the toy model's 256 held-out problems
-KL = "actor/rpg_kl"
 SHOWN = 10  # problems whose answers are shown
 
 
@@ -33,10 +32,9 @@ class Demo:
         settings: overrides.
         data_source: of the held-out problems.
         gain: required gain of held-out accuracy.
-        title: of the picture.
         announced: what is trained, and how long it takes.
         prepare: builds model and data in a directory and keeps what is there.
-        shows_kl: whether the run's KL is one to the initial model.
+        shows_answers: whether the answers of the first and the last validation are worth reading.
     """
 
     folder: str
@@ -46,10 +44,9 @@ class Demo:
     settings: tuple[str, ...]
     data_source: str
     gain: float
-    title: str
     announced: str
     prepare: Callable[[Path, Console], None]
-    shows_kl: bool = False
+    shows_answers: bool = False
 
 
 DEMOS = {
@@ -62,10 +59,9 @@ DEMOS = {
         ("trainer.total_training_steps=12", "trainer.test_freq=4"),
         smollm2.TASK,
         0.20,  # 12 steps gained 0.465; nine runs of 30 steps 0.43 to 0.60
-        "SmolLM2-135M on sums up to 20: RPG-REINFORCE-URKL with clip",
         "a pre-trained model of 135 million parameters",
         smollm2.prepare,
-        shows_kl=True,
+        shows_answers=True,
     ),
     # A decaying learning rate ends with less noise than the script's constant one. At 1e-4 thirty steps are too few
     # (+0.339); at 4e-4 the gain depends on the initial model (0.33 to 0.47). Three runs on two models gained 0.390,
@@ -85,7 +81,6 @@ DEMOS = {
         ),
         "toy_sum",
         0.30,
-        "RPG-REINFORCE with RPG-Style Clip (URKL) on sums of two numbers",
         "a model of half a million parameters",
         sums.prepare,
     ),
@@ -102,30 +97,20 @@ def check_overrides(overrides: list[str]) -> None:
                 )
 
 
-@dataclass(frozen=True)
-class Curve:
-    """A run: (step, held-out accuracy) of its validations, (step, nats per token) of its KL."""
-
-    accuracy: list[tuple[int, float]]
-    kl: list[tuple[int, float]]
-
-
-def read_curve(metrics: Path, data_source: str) -> Curve:
-    """Return the curve in a metrics file; `acc` is the mean over the answers to a problem, however many."""
-    accuracy, kl = [], []
+def read_curve(metrics: Path, data_source: str) -> list[tuple[int, float]]:
+    """Return (step, held-out accuracy) of each validation; `acc` is the mean over the answers to a problem."""
+    curve = []
     for record in map(json.loads, metrics.read_text().splitlines()):
         for key, value in record["data"].items():
             if key.startswith(f"val-core/{data_source}/acc/mean@"):
-                accuracy.append((record["step"], value))
-            elif key == KL:
-                kl.append((record["step"], value))
-    return Curve(accuracy, kl)
+                curve.append((record["step"], value))
+    return curve
 
 
-def show(curve: Curve, console: Console) -> None:
+def show(curve: list[tuple[int, float]], console: Console) -> None:
     """Print the validations as a table."""
     table = Table("step", "held-out accuracy", "")
-    for step, accuracy in curve.accuracy:
+    for step, accuracy in curve:
         table.add_row(str(step), f"{accuracy:.3f}", "█" * round(40 * accuracy))
     console.print(table)
 
@@ -148,28 +133,3 @@ def _first_answers(file: Path) -> dict[str, dict]:
 def _marked(sample: dict) -> str:
     text = (sample["output"].strip().splitlines() or ["(nothing)"])[0]
     return f"{escape(text)} [green]✓" if sample["acc"] else f"{escape(text)} [red]✗"
-
-
-def draw(curves: list[Curve], title: str, picture: Path, with_kl: bool) -> None:
-    """Write the validations of runs as a PNG, and with `with_kl` their KL to the initial model below."""
-    import matplotlib
-
-    matplotlib.use("agg")
-    from matplotlib import pyplot
-
-    figure, panels = pyplot.subplots(1 + with_kl, figsize=(6, 3.6 + 1.6 * with_kl), dpi=150, sharex=True,
-                                     squeeze=False, height_ratios=[2, 1][: 1 + with_kl])  # fmt: skip
-    for curve in curves:
-        panels[0, 0].plot(*zip(*curve.accuracy, strict=True), marker="o", color="tab:blue", alpha=0.7)
-        if with_kl:
-            panels[1, 0].plot(*zip(*curve.kl, strict=True), color="tab:red", alpha=0.7)
-    panels[0, 0].set(ylabel="held-out accuracy", ylim=(0, 1))
-    panels[0, 0].set_title(title, fontsize=9)
-    if with_kl:
-        panels[1, 0].set(ylabel="KL to the initial\nmodel (nats/token)", yscale="log")  # a rare token may have 100
-    panels[-1, 0].set(xlabel="training step")
-    for axes in panels[:, 0]:
-        axes.grid(alpha=0.3)
-    figure.tight_layout()
-    figure.savefig(picture)
-    pyplot.close(figure)

@@ -13,9 +13,12 @@ from rpg.diagnostics import BadSetting
 from rpg.files.atomic import METRICS, SAMPLES
 from rpg.overrides import check_text, override
 from rpg.registry import scripts
+from rpg.results.figures import plot
+from rpg.results.runs import load_runs
+from rpg.results.table import build_table
 from rpg.run.directory import brief
 from rpg.run.start import dry_run, start
-from rpg.toy.demo import DEMOS, check_overrides, draw, read_curve, show, show_answers
+from rpg.toy.demo import DEMOS, check_overrides, read_curve, show, show_answers
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -50,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     if args.prepare_only:
         console.print(f"model and data: {directory}", soft_wrap=True)
         return 0
-    console.rule(f"{demo.announced}: verl, Ray, FSDP2, vLLM on this CPU")
+    console.print(f"[bold]{demo.announced}: verl, Ray, FSDP2, vLLM on this CPU")
     run_dir = directory / "demo"
     settings = [
         override("trainer.default_local_dir", run_dir),
@@ -62,17 +65,15 @@ def run(args: argparse.Namespace) -> int:
     if code or dry_run():
         return code
     metrics = run_dir / METRICS
-    curve = read_curve(metrics, demo.data_source) if metrics.is_file() else None
-    if curve and curve.accuracy:
-        if demo.shows_kl:
+    validations = read_curve(metrics, demo.data_source) if metrics.is_file() else []
+    if validations:
+        if demo.shows_answers:
             show_answers(run_dir / SAMPLES, console)
-        show(curve, console)
-        draw([curve], demo.title, run_dir / "accuracy.png", demo.shows_kl)
-        console.print(f"picture: {brief(run_dir / 'accuracy.png')}", soft_wrap=True)
+        show(validations, console)
+        picture, _ = plot(build_table(load_runs([run_dir])), run_dir)
+        console.print(f"picture: {brief(picture)}", soft_wrap=True)
     console.print(f"metrics, configuration, checkpoints: {brief(run_dir)}", soft_wrap=True)
-    console.print(f"all curves: rpg plot {brief(run_dir)}", soft_wrap=True)
     console.print(f"{(time.monotonic() - began) / 60:.1f} minutes")
-    validations = curve.accuracy if curve else []
     if len(validations) < 3:
         console.print(
             f"{len(validations)} validations in {metrics}: the gain of {demo.gain} is only judged with three or more "

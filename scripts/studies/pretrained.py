@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from rpg.toy.demo import DEMOS, KL, Curve
-from rpg.toy.demo import draw as draw_curves
-from scripts.studies.common import SCORE, load, markdown
+from scripts.studies.common import SCORE, load, markdown, picture
+
+KL = "actor/rpg_kl"
 
 
 def tables() -> list[str]:
@@ -33,8 +33,16 @@ def tables() -> list[str]:
 def draw(out: Path) -> None:
     """Draw pretrained.png: accuracy and KL by step, a line a seed."""
     runs, metrics = load("pretrained")
-    curves = []
-    for run in runs.index[runs.arm == "smollm2"]:
-        accuracy, kl = (metrics.loc[run][name].dropna() for name in ("accuracy", KL))
-        curves.append(Curve([*accuracy.items()], [*kl.items()]))
-    draw_curves(curves, f"{DEMOS['smollm2'].title}, {len(curves)} seeds", out / "pretrained.png", with_kl=True)
+    seeds = runs.index[runs.arm == "smollm2"]
+    shape = {"figsize": (6, 5.2), "sharex": True, "height_ratios": [2, 1]}
+    with picture(out / "pretrained.png", 2, **shape) as (accuracies, kls):
+        for run in seeds:
+            accuracy, kl = (metrics.loc[run][name].dropna() for name in ("accuracy", KL))
+            accuracies.plot(accuracy, marker="o", color="tab:blue", alpha=0.7)
+            kls.plot(kl, color="tab:red", alpha=0.7)
+        accuracies.set(ylabel="held-out accuracy", ylim=(0, 1))
+        title = "SmolLM2-135M on sums up to 20: RPG-REINFORCE-URKL with clip"
+        accuracies.set_title(f"{title}, {len(seeds)} seeds", fontsize=9)
+        kls.set(
+            xlabel="step", ylabel="KL to the initial\nmodel (nats/token)", yscale="log"
+        )  # a rare token may have 100

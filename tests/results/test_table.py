@@ -227,7 +227,7 @@ def test_rows_that_are_not_measured_alike_have_no_common_rank(tmp_path):
     runs = {"short": (records([0.1, 0.2]), config("s", steps=2)), "long": (records([0.1, 0.9, 0.9]), config("l", "x"))}
     table = table_of(tmp_path / "steps", runs)
     assert table.cells["rank_last"].isna().all()
-    assert table.notes == ["rows are ranked only among those with equal the step of Last"]
+    assert table.notes == ["rows are ranked only among those with equal step of Last"]
 
 
 def test_without_runs_or_accuracies_the_message_names_what_is_missing(tmp_path, monkeypatch, capsys):

@@ -69,7 +69,7 @@ def test_the_newest_answers_to_different_problems_keep_their_lines(answered, con
     assert main(["watch", str(answered), "--answers", "2"]) == 0
     head, *lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
     assert head == f"{answered / named}.jsonl: 4 answers to 2 problems"
-    problems = [number for number, line in enumerate(lines) if line == "input"]
+    problems = [number for number, line in enumerate(lines) if line == "problem"]
     assert [lines[number + 1] for number in problems] == ["  What is"] * 2
     assert sorted(lines[number + 2] for number in problems) == ["  0 + 2?", "  1 + 2?"]
     assert sum(line.startswith("  Line two x x") for line in lines) == 2

@@ -150,8 +150,8 @@ def test_the_gain_of_three_validations_is_judged(demo, tmp_path):
     code, out = demo(0.3, None, 0.5, 0.7)
     assert code == 0
     assert "+0.400" in out
-    assert (tmp_path / "demo" / "accuracy.png").stat().st_size > 1000
-    assert read_curve(tmp_path / "demo" / "metrics.jsonl", "toy_sum").accuracy == [(0, 0.3), (2, 0.5), (3, 0.7)]
+    assert (tmp_path / "demo" / "panels.png").stat().st_size > 1000
+    assert read_curve(tmp_path / "demo" / "metrics.jsonl", "toy_sum") == [(0, 0.3), (2, 0.5), (3, 0.7)]
     assert demo(0.3, 0.5, 0.4)[0] == 1
     assert main(["demo", "--model", "toy", "--dir", str(tmp_path), "--prepare-only"]) == 0  # starts no run
 
