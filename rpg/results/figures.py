@@ -70,11 +70,12 @@ def by_title(run: Run, k: int | None) -> Any:
     verl logs best@k only for validations with rollout.val_kwargs.n above 1, and as a bootstrap below pass@k.
     """
     logged = {f"{name} accuracy": points for name, points in run.accuracies.items()}
-    for name in run.accuracies if k else ():
-        passed = {step: pass_at(run.samples(step, name), k or 1) for step in run.accuracies.index}
-        logged[f"{name} pass@{k}"] = pd.Series(passed, dtype=float)
-    logged |= {title: run.series(metric) for title, metric in PANELS.items()}
-    return pd.DataFrame(logged | {PANEL_OF_REWARD: run.training_reward})
+    logged |= {title: run.series(metric) for title, metric in PANELS.items()} | {PANEL_OF_REWARD: run.training_reward}
+    if not k:
+        return pd.DataFrame(logged)
+    passed = {step: {f"{name} pass@{k}": pass_at(own, k) for name, own in run.samples(step).groupby("benchmark")}
+              for step in run.accuracies.index}  # fmt: skip
+    return pd.DataFrame(logged).join(pd.DataFrame.from_dict(passed, orient="index"))
 
 
 def looks_of(labels: list[str]) -> dict[str, Look]:

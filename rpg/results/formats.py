@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from rpg.registry.methods import family
+from rpg.results.runs import show_notes
 from rpg.results.table import Table
 
 LEGEND = (
@@ -108,26 +109,19 @@ def screen(texts: pd.DataFrame, numbers: slice = slice(2, None)) -> rich.table.T
     return made
 
 
-def comma_separated(table: Table) -> str:
-    """Return `Table.cells` as CSV, one line per row and benchmark."""
-    return table.cells.to_csv(index=False, lineterminator="\n")
-
-
-def as_json(table: Table) -> str:
-    """Return `Table.cells` as JSON, an object per row and benchmark."""
-    return table.cells.to_json(orient="records", indent=2) + "\n"
-
-
 FORMATS: dict[str, Callable[[Table], str]] = {
-    "terminal": terminal, "md": markdown, "csv": comma_separated, "json": as_json,
-}  # fmt: skip
+    "terminal": terminal,
+    "md": markdown,
+    "csv": lambda table: table.cells.to_csv(index=False, lineterminator="\n"),
+    "json": lambda table: table.cells.to_json(orient="records", indent=2) + "\n",
+}
 
 
-def default() -> str:
-    """Return the format for standard output: terminal in one, else markdown."""
-    return "terminal" if sys.stdout.isatty() else "md"
+def show(table: Table, form: str = "") -> None:
+    """Print the table in this format, by default terminal in one and else markdown, and its notes on stderr.
 
-
-def show(table: Table) -> None:
-    """Print the table."""
-    print(FORMATS[default()](table), end="")
+    Markdown has them itself.
+    """
+    form = form or ("terminal" if sys.stdout.isatty() else "md")
+    print(FORMATS[form](table), end="", flush=True)
+    show_notes(() if form == "md" else table.notes)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rpg.arguments import at_least
 from rpg.results import figures
-from rpg.results.runs import load_runs, show_notes
+from rpg.results.runs import load_runs, notes_of, show_notes
 from rpg.results.table import build_table
 
 
@@ -19,7 +19,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write panels.png and panels.svg."""
-    table = build_table(load_runs(args.runs))
+    runs = load_runs(args.runs)
+    table = build_table(runs)
     print(*figures.plot(table, args.out, args.pass_at), sep="\n")
-    show_notes(table.notes)
+    show_notes([*table.notes, *notes_of(runs)])
     return 0

@@ -78,9 +78,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"rpg reproduce: {signals.WORDS[signals.ending()]}; the same command continues", file=sys.stderr)
         return signals.ENDS[signals.ending()]
     if any((directory / METRICS).is_file() for directory in planned):
-        made = build_table(load_runs([out / "runs"]), None if table in FIGURES else int(table))
-        show(made)
-        show_notes(made.notes)
+        show(build_table(load_runs([out / "runs"]), None if table in FIGURES else int(table)))
         print(f"next: {shlex.join(['rpg', 'plot', str(out)])}")
     show_notes(failures)
     return int(bool(failures))

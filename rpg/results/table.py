@@ -147,7 +147,7 @@ def ranked(lines: Sequence[dict[Any, Any]]) -> pd.DataFrame:
         for _, group in groups:
             rivals = group.to_dict("records")
             cells.loc[group.index, f"clear_{column}"] = [is_clear(line, rivals, column) for line in rivals]
-    return cells
+    return cells.drop(columns="measures")
 
 
 def is_clear(line: dict[Any, Any], rivals: list[dict[Any, Any]], column: str) -> bool:

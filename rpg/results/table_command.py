@@ -4,8 +4,8 @@ import argparse
 from pathlib import Path
 
 from rpg.diagnostics import UserError
-from rpg.results.formats import FORMATS, default
-from rpg.results.runs import load_runs, show_notes
+from rpg.results.formats import FORMATS, show
+from rpg.results.runs import load_runs
 from rpg.results.table import build_table, paper_table
 
 
@@ -14,16 +14,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     runs = "run directory, or a folder of them (default: checkpoints)"
     parser.add_argument("runs", nargs="*", type=Path, metavar="RUN", help=runs)
     parser.add_argument("--paper", type=int, metavar="N", help="the paper's table N: alone, or beside the runs")
-    parser.add_argument("--format", choices=FORMATS, default=default(), help="default: terminal in one, else md")
+    parser.add_argument("--format", choices=FORMATS, default="", help="default: terminal in one, else md")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the table, and its notes on stderr unless the format has them."""
+    """Print the table."""
     alone = args.paper and not args.runs
     table = paper_table(args.paper) if alone else build_table(load_runs(args.runs), args.paper)
     if not table.benchmarks:
         raise UserError("none of the runs logged an accuracy; a reward function returns acc beside score")
-    print(FORMATS[args.format](table), end="")
-    if args.format != "md":
-        show_notes(table.notes)
+    show(table, args.format)
     return 0
