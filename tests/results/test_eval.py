@@ -52,13 +52,6 @@ def test_it_is_the_trained_configuration_in_every_key_but_seven(config, tmp_path
     assert after["trainer.resume_from_path"] == str(tmp_path / "global_step_4")
 
 
-def test_overrides_win(config, tmp_path):
-    overrides = ["data.max_response_length=64", "trainer.default_local_dir=/x", "+data.new_key=[1,2]"]
-    here = evaluation(config.config, tmp_path, tmp_path / "out", overrides)
-    assert (here["data"]["max_response_length"], here["data"]["new_key"]) == (64, [1, 2])
-    assert here["trainer"]["default_local_dir"] == "/x"
-
-
 def test_flags_are_overrides_of_the_runs_settings(trained, begun, tmp_path):
     flags = ["--judge", "verified", "--out", tmp_path / "out", "--test", "/a.parquet", "/b.parquet", "--model", "Q/Q"]
     assert main(["eval", *map(str, [trained / "global_step_4", "data.max_prompt_length=9", *flags])]) == 7

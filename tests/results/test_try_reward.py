@@ -1,4 +1,4 @@
-"""`rpg score ROWS`: what it shows of a reward function, and what it refuses."""
+"""`rpg score ROWS`: what it shows of a reward, what it refuses. tests/rewards/test_own_reward.py: its forms."""
 
 import pytest
 
@@ -6,21 +6,14 @@ from rpg.cli import main
 from rpg.data.parquet import repeated_rows, write_together
 from rpg.data.toy import toy_problems
 
-SCALED = """
-def first(response, answer, scale=1):
-    return scale * (answer in response)
-def second(response, answer):
-    return -float(answer in response)
-"""
-
 
 @pytest.fixture
 def tried(tmp_path, capsys):
-    """Return a function that tries a reward on rows, and returns exit code and output."""
+    """Return a function that tries a reward on three rows, and returns exit code and output."""
     rows = tmp_path / "rows.parquet"
     write_together({rows: repeated_rows(toy_problems("train", seed=0, count=3))})
 
-    def call(*options: object, source: str = SCALED) -> tuple[int, str]:
+    def call(source: str, *options: object) -> tuple[int, str]:
         (tmp_path / "mine.py").write_text(source)
         code = main(["score", str(rows), "--reward", str(tmp_path / "mine.py"), *map(str, options)])
         captured = capsys.readouterr()
@@ -36,39 +29,33 @@ def means(said: str) -> dict[str, list[str]]:
 
 
 def test_name_and_keywords_are_those_of_a_run(tried):
-    code, said = tried("function=first", "scale=2.5")
+    source = (
+        "def first(response, answer, weights):\n    return weights['right'] * (answer in response)\n"
+        "def second(response, answer):\n    return -float(answer in response)\n"
+    )
+    code, said = tried(source, "function=first", "weights.right=2.5")
     assert code == 0
     assert means(said) == {"right": ["2.5", "2.5"], "wrong": ["0", "0"]}
-    nested = (
-        "def mine(response, answer, weights):\n    return weights['right'] if answer in response else weights['wrong']"
-    )
-    code, said = tried("weights.right=3", "weights.wrong=-1", source=nested)
-    assert (code, means(said)["right"]) == (0, ["3", "3"]), said
-    code, said = tried("function=second")
+    code, said = tried(source, "function=second")
     assert code == 1
     assert "wrong answers score as high as right ones" in said
 
 
 BOXED = 'def reward(response, answer):\n    return f"boxed{{{answer}}}" in response\n'
 FAR = "def reward(response, answer):\n    return -1 - abs(float(response.rpartition(':')[2]) - float(answer))"
-VERLS = "data_source, solution_str, ground_truth, extra_info"
 
 
 @pytest.mark.parametrize(
     ("source", "code", "said"),
     [
-        (f"async def mine({VERLS}):\n    return ground_truth in solution_str", 0, "0 raised"),
-        ("def reward(response, answer):\n    return 1.0", 1, "wrong answers score as high as right ones"),
         (BOXED, 1, "may not see the form that the prompt asks for (Answer: ANSWER)"),
-        ("def reward(response, answer):\n    return 1 / 0", 1, "6 raised"),
         (FAR, 1, "3 raised"),
         ("import no_such_module\ndef reward(response, answer):\n    return 1.0", 2, "no_such_module"),
-        ("def reward(response):\n    return 1.0", 2, "mine.py"),
     ],
 )
-def test_forms_and_faults_of_a_reward(tried, source, code, said):
-    """The rows have the paper's prompt. tests/rewards/test_own_reward.py has more forms."""
-    ended, printed = tried(source=source)
+def test_faults_of_a_reward(tried, source, code, said):
+    """The rows have the paper's prompt."""
+    ended, printed = tried(source)
     assert ended == code
     assert said in printed
 
@@ -76,6 +63,5 @@ def test_forms_and_faults_of_a_reward(tried, source, code, said):
 def test_responses_of_a_file(tried, tmp_path):
     (tmp_path / "responses.jsonl").write_text('"four"\n{"output": "seven77"}\n')
     source = "def reward(response, answer):\n    return len(response)"
-    code, said = tried("--responses", tmp_path / "responses.jsonl", source=source)
-    assert code == 0
-    assert means(said) == {"given": ["5.5", "5.5"]}
+    code, said = tried(source, "--responses", tmp_path / "responses.jsonl")
+    assert (code, means(said)) == (0, {"given": ["5.5", "5.5"]})

@@ -74,9 +74,3 @@ def test_the_newest_answers_to_different_problems_keep_their_lines(answered, con
     assert sorted(lines[number + 2] for number in problems) == ["  0 + 2?", "  1 + 2?"]
     assert sum(line.startswith("  Line two x x") for line in lines) == 2
     assert max(map(len, lines)) <= 80
-
-
-def test_no_answers_yet(tmp_path, capsys):
-    write_config(tmp_path, steps=2)
-    assert main(["watch", str(tmp_path), "--answers", "2"]) == 2
-    assert "trainer.rollout_data_dir=DIR" in capsys.readouterr().err
