@@ -57,15 +57,11 @@ def _loadable(run: RunConfig, named: str, directory: Path) -> Findings:
     kinds = [SHARDS[content] for content in run[CONTENTS] or SHARDS if content in SHARDS]
     kinds += [REFERENCE] if run.rpg.reference.mode != "old" and not run[f"{MODEL}.lora_rank"] else []
     saved = {kind: sizes for kind in kinds if (sizes := ranks_that_saved(directory, kind))}
-    export = f"`rpg export {directory} --out DIR` makes a model from which a new run starts"
-    others = sorted(set().union(*saved.values()) - {ranks})
-    if others and not any(ranks in sizes for sizes in saved.values()):
-        message = f"{name} was saved by {others[0]} ranks, and verl loads it with as many; this run has {ranks}"
-        yield run.error(named, message, f"use {others[0]} GPUs; rewrite it by `rpg export --ranks {ranks}`; {export}")
-        return
     if missing := [kind for kind in kinds if saved and ranks not in saved.get(kind, ())]:
-        message = f"{name} has no {', '.join(missing)} of {ranks} ranks, which this run loads"
-        yield run.error(named, message, f"resume with the settings with which it was saved; {export}")
+        sizes = sorted(set().union(*saved.values()))
+        message = f"{name} was saved by {sizes[0]} ranks; this run loads {', '.join(missing)} of {ranks}"
+        remedy = f"use {sizes[0]} GPUs and the settings of then, or rewrite it by `rpg export --ranks {ranks}`"
+        yield run.error(named, message, remedy)
     if run["trainer.v1.trainer_mode"] != "sync" and (directory / UNITS_FILE).is_file():
         units = len(json.loads((directory / UNITS_FILE).read_bytes()))
         if units != run[UNITS]:

@@ -2,8 +2,8 @@
 
 from rpg.config.run_config import RunConfig
 from rpg.config.verl_keys import ACTOR, CORRECTION, LOSS, MODEL, OPTIM, ROLLOUT, SEPARATE
-from rpg.diagnostics import Findings
-from rpg.names import CLIP_BRANCHES, CLIP_SCOPES, LOSSES, MOVING_REFERENCES, RHO_BOUND
+from rpg.diagnostics import Findings, did_you_mean
+from rpg.names import ADVANTAGES, CLIP_BRANCHES, CLIP_SCOPES, LOSSES, MOVING_REFERENCES, RHO_BOUND
 from rpg.verl_plugin.schedule_free import OPTIMIZER, asked_for
 
 WITH_GROUPS = ("rpg", "grpo", "rloo", "opo", "gpg")  # estimators whose baseline is 0 in a group of one
@@ -11,7 +11,10 @@ LOSS_MODE, REFERENCE, ESTIMATOR = f"{LOSS}.loss_mode", "rpg.reference.mode", "al
 
 
 def read_by_the_loss(run: RunConfig) -> Findings:
-    """An RPG loss reads each setting of its clip and KL that is changed, and counts the KL once."""
+    """An RPG loss exists, reads each setting of its clip and KL that is changed, and counts the KL once."""
+    for key, known in ((LOSS_MODE, LOSSES), (ESTIMATOR, ADVANTAGES)):  # `registered` looks up the others, with verl
+        if str(run[key]).startswith("rpg") and run[key] not in known and not run.rpg.external_lib:
+            yield run.error(key, "is not registered", did_you_mean(run[key], known))
     if run[LOSS_MODE] not in LOSSES:
         return
     divergence, estimator, clip = LOSSES[run[LOSS_MODE]]

@@ -24,7 +24,7 @@ from rpg.config.user_code import library_settings, reward_settings
 from rpg.config.verl_keys import MODEL, OVERLONG, RESUMABLE
 from rpg.diagnostics import ABSENT, BadSetting, Diagnostic, Refused, did_you_mean, shown
 from rpg.dotted import below, leaves
-from rpg.overrides import check_text, key_of, override, parse
+from rpg.overrides import key_of, override, parse
 from rpg.registry import scripts
 from rpg.verl_plugin import version
 
@@ -169,15 +169,8 @@ def change(config: DictConfig, changes: dict[str, Any]) -> None:
 
 
 def resolve(config: DictConfig) -> dict[str, Any]:
-    """Return a configuration without interpolations.
-
-    Raises OmegaConfBaseException, which names the key, and BadSetting for text that would become an interpolation.
-    """
-    plain: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
-    for key, value in leaves(plain, into_lists=True):
-        if isinstance(value, str):
-            check_text(key, value)
-    return plain
+    """Return a configuration without interpolations. Raises OmegaConfBaseException, which names the key."""
+    return OmegaConf.to_container(config, resolve=True)  # type: ignore[return-value]
 
 
 def compose_config(overrides: list[str]) -> tuple[DictConfig, dict[str, str | None]]:
@@ -189,7 +182,6 @@ def compose_config(overrides: list[str]) -> tuple[DictConfig, dict[str, str | No
     for variable in (*VARIABLES, "CKPTS_DIR", "RPG_HOME", "NNODES"):
         if (text := os.environ.get(variable)) is not None and not text.strip():
             raise BadSetting(f"{variable} is set but empty; give it a value, or unset it")
-        check_text(variable, text or "")
     given = []
     for text, one in ((text, parse(text)) for text in overrides):
         entries = sorted(file.stem for file in (CONFIG_DIR / one.key_or_group).glob("*.yaml"))

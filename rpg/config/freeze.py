@@ -14,7 +14,6 @@ from rpg.config.verl_keys import PATHS, RAY
 from rpg.dotted import put
 from rpg.files.atomic import METRICS, SAMPLES
 from rpg.files.integrity import newest_complete
-from rpg.overrides import check_text
 from rpg.verl_plugin import external
 from rpg.verl_plugin.patches import job_queue
 
@@ -33,8 +32,6 @@ def freeze(run: RunConfig, *, contents: bool = True) -> RunConfig:
     """Return the frozen configuration: absolute directories, the checkpoint to resume from, Ray's environment.
 
     Has no side effects; reads a checkpoint that may be resumed from. contents: whether to verify its checksums.
-
-    Raises BadSetting for a directory whose name cannot be in a configuration.
     """
     config = run.copy()
     for key in PATHS:
@@ -42,7 +39,6 @@ def freeze(run: RunConfig, *, contents: bool = True) -> RunConfig:
             put(config, key, _local(key, path) if isinstance(path, str) else [_local(key, part) for part in path])
     trainer = config["trainer"]
     directory = os.path.abspath(os.path.expanduser(trainer["default_local_dir"]))
-    check_text("trainer.default_local_dir", directory)
     trainer["default_local_dir"] = directory
     if trainer["validation_data_dir"] is None:  # `rpg table` computes intervals and pass@k from the samples
         trainer["validation_data_dir"] = os.path.join(directory, SAMPLES)

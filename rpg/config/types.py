@@ -19,8 +19,8 @@ def errors(config: dict[str, Any]) -> Iterator[Diagnostic]:
     """Yield wrong types, values out of range, missing keys and keys that nothing reads."""
     yield from faults(TypeAdapter(Section), "rpg", config.get("rpg"))
     for key, adapter in TYPES.items():
-        value, may_be_null = value_at(config, key, ABSENT), key in NULLABLE or value_at(verl_defaults(), key) is None
-        if value is not ABSENT and not (value is None and may_be_null):
+        may_be_null = key in NULLABLE or value_at(verl_defaults(), key) is None
+        if (value := value_at(config, key)) is not None or not may_be_null:
             yield from faults(adapter, key, value)
     yield from _section("", {key: value for key, value in config.items() if key != "rpg"}, verl_defaults())
 
@@ -61,26 +61,19 @@ def verl_defaults() -> dict[str, Any]:
 def _section(section: str, settings: dict[str, Any], defaults: dict[str, Any]) -> Iterator[Diagnostic]:
     """Compare a section with verl's; one with a _target_ may have more keys, and null if its dataclass allows it."""
     dataclass = "_target_" in defaults
-    for name in (name for name, default in defaults.items() if default is not None and name not in settings):
-        yield Diagnostic(f"{section}.{name}".lstrip("."), ABSENT, "is missing", "set it, or do not remove it")
     for name, value in settings.items():
-        key = f"{section}.{name}".lstrip(".")
-        default = defaults.get(name, ABSENT)
+        key, default = f"{section}.{name}".lstrip("."), defaults.get(name, ABSENT)
         if default is ABSENT:
-            if not dataclass and key not in TYPES and section not in (RAY, *FREE):
+            if not dataclass and key not in TYPES and section not in FREE:
                 yield Diagnostic(key, value, "no such setting", did_you_mean(name, defaults))
-        elif isinstance(default, dict) and default:
-            if isinstance(value, dict):
-                yield from _section(key, value, default)
-            else:
-                message = "must be a mapping"
-                yield Diagnostic(key, value, message, f"set its keys one by one, as {key}.KEY=VALUE")
-        elif key not in TYPES and not (value is None and dataclass) and not _says_no_type(default):
+        elif isinstance(value, dict) and isinstance(default, dict) and default:
+            yield from _section(key, value, default)
+        elif key not in (*TYPES, *NULLABLE) and not (value is None and dataclass) and not _says_no_type(default):
             positive = isinstance(default, int | float) and default > 0 and not isinstance(default, bool)
             yield from faults(_like(type(default), dataclass and default != {}, positive), key, value)
 
 
-FREE = ("reward.custom_reward_function", "reward")  # of these verl passes on further keys
+FREE = ("reward.custom_reward_function", RAY, f"{RAY}.runtime_env")  # of these verl passes on further keys
 
 
 def _says_no_type(default: Any) -> bool:

@@ -1,25 +1,20 @@
 """Every preflight check rejects its cases with key, value and remedy; a valid run passes all."""
 
-import contextlib
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from random import Random
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rpg import rewards
 from rpg.checks import checkpoint, model, preflight, user
 from rpg.checks.preflight import CHEAP_OR_VERL
 from rpg.config.compose import compose
 from rpg.config.run_config import RunConfig
-from rpg.config.verl_keys import TYPES as RANGES
 from rpg.data.parquet import SCHEMA as COLUMNS
 from rpg.data.parquet import Problem, make_row, write_together
 from rpg.diagnostics import ABSENT, Refused, shown
-from rpg.dotted import put
 from rpg.files import manifest
 from tests.builders.checkpoints import write_complete, write_verl
 from tests.builders.toy_run import make_toy, overrides, refusal, run_of
@@ -94,56 +89,17 @@ def assert_blamed(errors, blamed):
     assert [item.replace("'", "") for item in found] == [item.lstrip("+").replace("'", "") for item in blamed]
 
 
-ODD = (
-    None,
-    True,
-    -1,
-    0,
-    2.5,
-    1e30,
-    float("nan"),
-    "",
-    " ",
-    "abc",
-    "300",
-    "x" * 9000,
-    "ü\t",
-    [],
-    ["abc", None],
-    {"a": 1},
-)
-KEYS = sorted({*RANGES, *(key.rpartition(".")[0] for key in RANGES)})
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("part", range(4))
-def test_no_check_stumbles_over_an_odd_value(toy_config, part, monkeypatch):
-    """Odd values of every key with a range, and of every section, are rejected or accepted without an exception."""
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    random = Random(part)
-    for key in KEYS[part::4]:
-        for value in random.sample(ODD, 3):
-            changed = toy_config.copy()
-            put(changed, key, value)
-            with contextlib.suppress(Refused):
-                preflight.refuse(RunConfig(changed), ["cheap"], ["settings", "files"])
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "overrides",
     [
         [],
         ["judge=verified"],
-        [f"reward.custom_reward_function.path={Path(rewards.__file__)}"],
         [f"{A}.use_kl_loss=true", f"{A}.kl_loss_coef=0.0"],
         ["reference=every_k", "schedule=async", "pi_old=behavior"],
-        ["schedule=async", "pi_old=recomputed"],
         ["pi_old=decoupled", f"{RS}='token_k1, seq_mean_k3'", f"{RS}_threshold='0.5_2,0.01'"],
-        ["method=rpg", f"+{A}.policy_loss.clip_scope=regularized"],
         [f"+{A}.policy_loss.clip_branch=advantage", "clip=0.1_0.1", f"{A}.clip_ratio_c=3"],
         ["method=rpg_rf", "rpg.divergence=fkl", "reference=fixed", "rpg.kl_scope=response", "rpg.rho_bound=5"],
-        ["schedule=async", "algorithm.rollout_correction.rollout_is=sequence"],
         ["pi_old=behavior", f"{R}.top_p=0.8", TRUNCATED],
         ["pi_old=behavior", f"{R}.top_k=0", f"{R}.temperature=0.7", f"{R}.val_kwargs.top_p=0.7"],
         ["pi_old=behavior", f"{R}.logprobs_mode=raw_logprobs"],  # at temperature 1
@@ -187,10 +143,8 @@ def test_truths_that_the_judge_does_not_accept(toy):
             "may not see the form .* asks for .Answer: ANSWER",
         ),
         ("return float(answer not in response)", "warning", "a wrong one score 1"),
-        ("return {'score': 1.0, 'parts': [1]}", "error", r"parts=\[1\] is not a number"),
         ("raise KeyError(answer)", "error", "KeyError"),
         ("while True: 1", "error", r"more than 0.5 s \(rpg.reward_limit\)"),
-        ("return (", "error", "SyntaxError"),
     ],
 )
 def test_doctor_tries_an_own_reward(furnished, tmp_path, body, level, said):
@@ -203,10 +157,10 @@ def test_doctor_tries_an_own_reward(furnished, tmp_path, body, level, said):
     assert all(re.search(said, one.message) for one in found)
 
 
-def test_doctor_finds_a_filter_on_a_key_that_an_own_reward_lacks(furnished, tmp_path):
+def test_a_filter_on_a_key_that_an_own_reward_lacks(furnished, tmp_path):
     (tmp_path / "mine.py").write_text("def reward(response, answer): return {'score': 1, 'format': 1}\n")
     path = f"reward.custom_reward_function.path={tmp_path / 'mine.py'}"
-    for metric, errors in (("acc", []), ("format", []), ("reward", []), ("formt", ["algorithm.filter_groups.metric"])):
+    for metric, errors in (("format", []), ("reward", []), ("formt", ["algorithm.filter_groups.metric"])):
         chosen = ["algorithm.filter_groups.enable=true", f"algorithm.filter_groups.metric={metric}"]
         findings = user.reward_trial(compose(None, [*overrides(furnished), path, *chosen])[0])
         assert [found.key for found in findings if found.level == "error"] == errors

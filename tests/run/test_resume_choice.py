@@ -66,7 +66,7 @@ def test_a_checkpoint_of_other_ranks_is_not_loadable_here(toy, launch):
     code, run, err = launch("rpg.resume_changed=true")
     assert (code, run) == (2, None)
     [line] = [line for line in err.splitlines() if line.startswith("error: ")]
-    assert "global_step_4 was saved by 2 ranks, and verl loads it with as many; this run has 1; " in line
+    assert "global_step_4 was saved by 2 ranks; this run loads model, optim, extra_state of 1; " in line
     assert "use 2 GPUs" in line
     assert "`rpg export --ranks 1`" in line
     assert "resume_changed" not in line
