@@ -117,6 +117,8 @@ def rows_by_truth(config: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
     rows: dict[str, list[dict[str, Any]]] = {}
     files = value_at(config, "data.val_files") or []
     for name in [files] if isinstance(files, str) else files:
+        if not Path(name).is_file():
+            raise UserError(f"{name}: no such file; name it, data.val_files=[FILE], or none, data.val_files=[]")
         for _, row in read_file(name):
             rows.setdefault(str(row["reward_model"]["ground_truth"]), []).append(row)
     return rows
