@@ -3,15 +3,18 @@
 import json
 from pathlib import Path
 
+from rpg.config.record import recorded
 from rpg.config.run_config import RunConfig
-from rpg.config.verl_keys import ACTOR, MODEL
-from rpg.diagnostics import Findings
+from rpg.config.verl_keys import ACTOR, FSDP, MODEL, OPTIM
+from rpg.diagnostics import Findings, shown
+from rpg.dotted import value_at
 from rpg.files import manifest
 from rpg.files.integrity import REFERENCE, STEP, TRACKER, ranks_that_saved
 
 SHARDS = {"model": "model", "optimizer": "optim", "extra": "extra_state"}  # content -> kind in verl's file names
 CONTENTS, DIRECTORY, PATH = f"{ACTOR}.checkpoint.load_contents", "trainer.default_local_dir", "trainer.resume_from_path"
 UNITS = "transfer_queue.backend.SimpleStorage.num_data_storage_units"
+OF_OPTIMIZER = (f"{OPTIM}.optimizer", f"{OPTIM}.optimizer_impl")
 UNITS_FILE = Path("transfer_queue/simple_storage/storage_unit_info.json")  # TransferQueue's list of storage units
 
 
@@ -62,6 +65,11 @@ def _loadable(run: RunConfig, named: str, directory: Path) -> Findings:
         message = f"{name} was saved by {sizes[0]} ranks; this run loads {', '.join(missing)} of {ranks}"
         remedy = f"use {sizes[0]} GPUs and the settings of then, or rewrite it by `rpg export --ranks {ranks}`"
         yield run.error(named, message, remedy)
+    config, _ = recorded(directory.parent)
+    for key in (f"{FSDP}.fsdp_size", f"{MODEL}.lora_rank", *(OF_OPTIMIZER if "optim" in kinds else ())):
+        if config and (then := value_at(config, key)) != run[key]:  # whatever rpg.resume_changed says
+            message = f"{name} was saved with {key}={shown(then)}: its files do not fit"
+            yield run.error(key, message, "resume with that, or start a new run under another name")
     if run["trainer.v1.trainer_mode"] != "sync" and (directory / UNITS_FILE).is_file():
         units = len(json.loads((directory / UNITS_FILE).read_bytes()))
         if units != run[UNITS]:

@@ -105,7 +105,7 @@ def checkpoints_and_logs(run: RunConfig) -> Findings:
         yield run.error("trainer.save_freq", message, "set it to a number of steps", "warning")
     mode, path = "trainer.resume_mode", "trainer.resume_from_path"
     if (run[mode] == "resume_path") != (run[path] is not None):
-        yield run.error(path, f"needs {mode}=resume_path and the other way round", "set both, or remove both")
+        yield run.error(path, f"does not agree with {run.shown(mode)}", f"set both, as {mode}=resume_path, or none")
     if not logs_to(run["trainer.logger"], "file"):
         yield run.error("trainer.logger", "would write no metrics.jsonl, which rpg table and plot read", "add file")
     greedy, temperature = f"{ROLLOUT}.val_kwargs.do_sample", f"{ROLLOUT}.val_kwargs.temperature"

@@ -208,8 +208,11 @@ def _unknown(overrides: list[str], known: list[str]) -> BadSetting | None:
     for text in overrides:
         key = (one := parse(text)).key_or_group
         if not one.is_add() and key not in known:
-            near = did_you_mean(key, known) or " ".join(name for name in known if name.endswith(f".{key}"))
-            return BadSetting(f"{text}: no such setting or group; {near or '`rpg train --help` lists the groups'}")
+            ends = " or ".join(name for name in known if name.endswith(f".{key}"))
+            near = (
+                did_you_mean(key, known) or (ends and f"did you mean {ends}?") or "`rpg train --help` lists the groups"
+            )
+            return BadSetting(f"{text}: no such setting or group; {near}")
     return None
 
 

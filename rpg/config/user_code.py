@@ -12,11 +12,11 @@ from typing import Any
 
 import rpg.rewards
 from rpg.config.verl_keys import FUNCTION, JUDGE, MODEL, OVERLONG
-from rpg.diagnostics import ABSENT
+from rpg.diagnostics import ABSENT, BadSetting
 from rpg.dotted import below, value_at
 from rpg.rewards import OURS
 from rpg.rewards.user_function import RewardError, reward_file
-from rpg.rewards.user_reward import ADAPTER
+from rpg.rewards.user_reward import ADAPTER, CALLED_WITH
 from rpg.verl_plugin.external import FILE
 
 JUDGE_GROUP = "judge"  # the Hydra group, and the keyword of rpg.rewards
@@ -37,7 +37,8 @@ def reward_settings(config: dict[str, Any], overridden: Collection[str]) -> dict
     switched off: it would be added to a reward of another range. Settings that the user overrides stay. A file that
     does not exist changes nothing; the checks reject it.
 
-    config: nested dictionaries. overridden: the keys and groups that the user overrides.
+    config: nested dictionaries. overridden: the keys and groups that the user overrides. Raises BadSetting for a
+    keyword of the user's that the adapter needs.
     """
     path, options = value_at(config, PATH), value_at(config, KWARGS)
     if not isinstance(path, str):
@@ -52,6 +53,8 @@ def reward_settings(config: dict[str, Any], overridden: Collection[str]) -> dict
             changes |= {PATH: ADAPTER, NAME: VERLS_NAME, f"{KWARGS}.file": reward_file(path)}
         except RewardError:
             return changes
+        if taken := [name for name in CALLED_WITH if isinstance(options, dict) and name in options]:
+            raise BadSetting(f"{KWARGS}.{taken[0]}: is set by the call of your function; give it another name")
         if below(NAME, overridden) or value_at(config, NAME) not in (VERLS_NAME, None):  # else the child finds it
             changes[f"{KWARGS}.function"] = value_at(config, NAME)
     # a data set of the recipe with its own reward keeps the penalty
