@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Pack what scripts/check_gpu.sh needs on a lent Linux x86-64 machine with one Hopper GPU and Python 3.12 with torch 2.11
-# for CUDA 13, but without a network, to which 64 MiB travel at a time: DIRECTORY/1/part, DIRECTORY/2/part, ...
+# for CUDA 13, but without a network, to which 64 MiB travel at a time: DIRECTORY/1/part, ... of 56 MiB, four or more.
 #
 #   bash scripts/gpu_pack.sh DIRECTORY     here, where uv is; half an hour on 2 cores, most of it xz; 3 GB
 #   cat DIRECTORY/*/part | tar xJ && python3 -m compileall -qj 16 packages      there, in this checkout, after all parts
@@ -51,7 +51,7 @@ END
 cd "$build"
 toys=() # `python -m tests.gpu.toys` makes them
 [[ ! -d $checkout/runs/toy_gpu ]] || toys=(-C "$checkout" runs/toy_gpu)
-tar c packages "${toys[@]}" | xz -T0 -6 | split -b 58M -a 1 --numeric-suffixes=1 - "$build/part."
+tar c packages "${toys[@]}" | xz -T0 -6 | split -b 56M -a 1 --numeric-suffixes=1 - "$build/part."
 for part in "$build"/part.*; do
     mkdir -p "$directory/${part##*.}"
     mv "$part" "$directory/${part##*.}/part"
