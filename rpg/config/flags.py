@@ -23,10 +23,12 @@ def overrides(args: argparse.Namespace) -> list[str]:
 
     Raises BadSetting for a path that an override cannot hold.
     """
-    given = {name: value for name in FLAGS if (value := getattr(args, name)) is not None}
+    given, typed = {name: value for name in FLAGS if (value := getattr(args, name)) is not None}, [*args.overrides]
     for name, value in given.items():
-        if name in ("train", "test"):
-            given[name] = [str(Path(file).expanduser().absolute()) for file in value]
+        if name in ("train", "test"):  # an override behind the files is one of these words
+            files = [word for word in value if "=" not in word or Path(word).exists()]
+            typed += [word for word in value if word not in files]
+            given[name] = [str(Path(file).expanduser().absolute()) for file in files]
         elif not value.startswith("pkg://") and (name == "reward" or Path(value).expanduser().exists()):
             given[name] = str(Path(value).expanduser().absolute())
-    return [*(override(FLAGS[name], value) for name, value in given.items()), *args.overrides]
+    return [*(override(FLAGS[name], value) for name, value in given.items()), *typed]

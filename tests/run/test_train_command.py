@@ -50,7 +50,7 @@ def test_flags_of_train_are_overrides_that_win_over_variables(capsys, monkeypatc
         monkeypatch.setenv(variable, value)
     monkeypatch.chdir(tmp_path)
     flags = ["--model", "/n", "--train", "a.parquet", "--test", "b.parquet", "c.parquet"]
-    assert main(["train", *ONE_GPU, "data.train_batch_size=64", *flags]) == 0
+    assert main(["train", *ONE_GPU, *flags, "data.train_batch_size=64"]) == 0  # an override behind files
     printed = yaml.safe_load(capsys.readouterr().out)
     assert printed["actor_rollout_ref"]["model"]["path"] == "/n"
     assert printed["data"]["train_files"] == [str(tmp_path / "a.parquet")]
