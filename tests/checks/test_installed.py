@@ -3,13 +3,12 @@
 import importlib.util
 import sys
 from pathlib import Path
-from typing import get_args
 
 import pytest
 import torch
 
 from rpg.checks.machine import LOGGERS, devices, flash_attention, packages, working_directory
-from rpg.config.verl_keys import MODEL, Logger
+from rpg.config.verl_keys import MODEL
 from tests.builders.toy_run import run_of
 
 GPU = ["trainer.device=cuda", "ray_kwargs.ray_init.num_gpus=null"]
@@ -46,7 +45,7 @@ def test_a_flash_attn_that_does_not_import(toy, tmp_path, monkeypatch):
     assert not list(flash_attention(run_of(toy)))  # profile=cpu, whose vocabulary is small
 
 
-@pytest.mark.parametrize("name", sorted(set(get_args(Logger)) - {"console", "file"}))
+@pytest.mark.parametrize("name", sorted(LOGGERS))
 def test_the_package_of_a_logger(toy, monkeypatch, name):
     run = run_of(toy, f"trainer.logger=[console,{name},file]")
     monkeypatch.setattr(importlib.util, "find_spec", lambda module: None if module == LOGGERS[name] else object())

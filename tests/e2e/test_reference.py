@@ -4,7 +4,6 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from rpg.verl_plugin.reference import checksum
 from tests.e2e import short_run
 from tests.e2e.conftest import TOY
 
@@ -40,10 +39,6 @@ def test_modes(tmp_path, mode, method):
         assert [record["reference/age"] for record in metrics] == [2, 4, 6]
         assert metrics[2]["reference/kl_ema"] > 1e-6
         assert "shards" not in saved
-        # tied embeddings stand once in the file, and twice among the names of the module
-        model = load_file(TOY / "model" / "model.safetensors")
-        model.setdefault("lm_head.weight", model["model.embed_tokens.weight"])
-        assert saved["crc32"] == checksum(model)
     else:  # the average passes the target within the second iteration, whose policy has moved; the third renews
         assert [record["reference/updates"] for record in metrics] == [0, 0, 1]
         expected = short_run.actor(tmp_path / "run", 2)

@@ -12,7 +12,6 @@ from safetensors.torch import load_file
 
 from tests.e2e import short_run
 from tests.e2e.conftest import PATIENCE, TOY, Run, assert_nothing_left, left_over
-from tests.e2e.test_kills import named
 from tests.e2e.test_stack import ROLLOUT_KL, ROLLOUT_PROBABILITY, assert_on_the_loopback
 
 pytestmark = [pytest.mark.e2e, pytest.mark.full]
@@ -135,7 +134,7 @@ def test_a_dead_side_ends_the_run(start, victim):
     run = start(*SEPARATE, "trainer.total_training_steps=1000", "trainer.val_before_train=false",
                 "trainer.test_freq=-1", "trainer.save_freq=-1")  # fmt: skip
     run.wait_for_step(1)
-    process = named(run, victim)[-1]
+    process = run.named(victim)[-1]
     killed = time.monotonic()
     os.kill(process.pid, signal.SIGKILL)
     assert run.wait() == 1, run.text()[-4000:]

@@ -145,7 +145,7 @@ def test_a_build(terminal, tmp_path):
     (tmp_path / "mine.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     columns = ["--question", "question", "--answer", "answer"]
     build = terminal(*CLI, "data", "build", "--from", "mine.jsonl", *columns, "--name", "mine")
-    build.wait_for(r"mine: \d+ rows")
+    build.wait_for(r"\d+ rows \[")
     build.press_ctrl_c()
     assert build.wait() == 130
     assert_in_order(build.text(), most=2)
