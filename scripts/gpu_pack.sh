@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Pack what scripts/check_gpu.sh needs on a lent Linux x86-64 machine with one Hopper GPU and Python 3.12 with torch 2.11
-# for CUDA 13, but without a network, to which 64 MiB travel at a time: DIRECTORY/1/part, ... of 56 MiB, four or more.
+# Pack what scripts/check_gpu.sh needs on a Linux x86-64 machine that has one Hopper GPU and Python 3.12 with torch 2.11
+# for CUDA 13, but no network: DIRECTORY/1/part, ... of at most 56 MiB, four or more.
 #
 #   bash scripts/gpu_pack.sh DIRECTORY     here, where uv is; half an hour on 2 cores, most of it xz; 3 GB
 #   cat DIRECTORY/*/part | tar xJ && python3 -m compileall -qj 16 packages      there, in this checkout, after all parts
@@ -9,8 +9,8 @@
 #   MINUTES=9 LAST=2 bash scripts/check_gpu.sh; then FIRST=3 LAST=5
 #
 # torch, Triton, numpy, pandas, pyarrow, numba and OpenCV are the machine's. vLLM keeps two of its compiled libraries, with
-# the code for compute capability 9.0 alone; Ray loses jars and libraries. Here all modules of a run were imported from
-# the pack beside torch 2.11 for CUDA, without a GPU; a pack like it, made by hand, validated on an H100 (docs/gpu.md).
+# the code for compute capability 9.0 alone; Ray loses jars and libraries. All modules of a run were imported
+# from a tree like this pack's beside torch 2.11 for CUDA, without a GPU; the pack itself has not been used.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 checkout=$PWD
