@@ -2,13 +2,12 @@
 
 import logging
 import os
-import resource
 import signal
 
 from math_verify import ExprExtractionConfig, LatexExtractionConfig, parse, verify
 from sympy.core.cache import clear_cache
 
-from rpg.rewards.sandbox import held, limit_memory
+from rpg.rewards.sandbox import confine, held
 
 MEMORY = 1 << 30  # bytes beyond what the imports take
 SHOWN = 200  # characters of an answer that are returned
@@ -42,6 +41,4 @@ def warm_up() -> None:
     logging.disable(logging.CRITICAL)  # math-verify warns that its time limits are off
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     answer("2\\sqrt{3}", "$\\sqrt{12}$", 0)
-    limit_memory(MEMORY)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    confine(MEMORY)

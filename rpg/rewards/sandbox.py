@@ -89,7 +89,7 @@ class Child:
             self.process = subprocess.Popen(
                 [sys.executable, "-u", "-P", "-c", SERVE, str(theirs.fileno()), module],
                 pass_fds=[theirs.fileno()],
-                env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path},  # up to 16 share the processors
+                env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path},  # several share the processors
                 stdin=subprocess.PIPE,  # closed when this process ends
                 start_new_session=True,
             )
@@ -162,6 +162,13 @@ def described(error: BaseException) -> str:
 def limit_memory(extra: int) -> None:
     """Limit this process's memory to what it holds now and `extra` bytes."""
     resource.setrlimit(resource.RLIMIT_DATA, (held() + extra, resource.getrlimit(resource.RLIMIT_DATA)[1]))
+
+
+def confine(extra: int) -> None:
+    """Limit this process's memory as limit_memory does, and let it write no file: it works on a model's answers."""
+    limit_memory(extra)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 
 
 def held() -> int:
