@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from rpg.config.run_config import RunConfig
-from rpg.config.user_code import is_ours
-from rpg.config.verl_keys import FUNCTION, MODEL, ROLLOUT
+from rpg.config.user_code import PATH, is_ours
+from rpg.config.verl_keys import MODEL, ROLLOUT
 from rpg.data.check import score_remedy
 from rpg.data.prompts import NoTokenizer, PromptCount, PromptTokenizer, count_prompts
 from rpg.data.readers import DataError, read_file
@@ -67,7 +67,7 @@ def data_files(run: RunConfig) -> Findings:
             continue
         if file.key == TRAIN:
             counts.append(pq.read_metadata(file.name).num_rows)
-        if is_ours(run[f"{FUNCTION}.path"]):
+        if is_ours(run[PATH]):
             unknown = sorted((source for source in file.distinct("data_source") if not is_known(source)), key=str)
             if unknown:
                 names = ", ".join(map(shown, unknown))

@@ -4,8 +4,8 @@ A check is a function that preflight.py calls; the first sentence of its docstri
 """
 
 from rpg.config.run_config import RunConfig, logs_to
-from rpg.config.user_code import is_ours
-from rpg.config.verl_keys import ACTOR, FSDP, FUNCTION, MODEL, OPTIM, OVERLONG, REF, ROLLOUT
+from rpg.config.user_code import PATH, is_ours
+from rpg.config.verl_keys import ACTOR, FSDP, MODEL, OPTIM, OVERLONG, REF, ROLLOUT
 from rpg.diagnostics import Findings
 
 METRICS = ("acc", "score", "reward")  # keys that rpg.rewards returns, and verl's name of the reward
@@ -87,7 +87,7 @@ def rewards_and_filter(run: RunConfig) -> Findings:
             yield run.error(f"{OVERLONG}.len", f"penalises every response ({run.shown(response)})", "shorten it")
     if run["algorithm.filter_groups.enable"]:
         metric = "algorithm.filter_groups.metric"
-        if is_ours(run[f"{FUNCTION}.path"]) and run[metric] not in METRICS:
+        if is_ours(run[PATH]) and run[metric] not in METRICS:
             yield run.error(metric, f"must be a number that the reward returns: {', '.join(METRICS)}", "set it to acc")
         if run[N] == 1:
             yield run.error(N, "makes algorithm.filter_groups drop every group", "use 2 or more, or disable the filter")

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from rpg.checks.data import usable_files
 from rpg.config.run_config import RunConfig
-from rpg.config.user_code import is_ours
-from rpg.config.verl_keys import FUNCTION, JUDGE
+from rpg.config.user_code import KWARGS, PATH, is_ours
+from rpg.config.verl_keys import JUDGE
 from rpg.data.readers import DataError, read_file
 from rpg.data.truths import try_truths
 from rpg.diagnostics import Findings
@@ -22,8 +22,7 @@ from rpg.rewards.user_reward import (
     shown_score,
 )
 
-PATH, KWARGS, METRIC = f"{FUNCTION}.path", f"{FUNCTION}.reward_kwargs", "algorithm.filter_groups.metric"
-FILE = f"{KWARGS}.file"
+FILE, METRIC = f"{KWARGS}.file", "algorithm.filter_groups.metric"
 TRIAL_LIMIT = 60.0  # seconds of the trial call
 
 
