@@ -153,6 +153,7 @@ def means(summary: Summary[float]) -> dict[str, float]:
     count = max(1.0, summary.tokens)
     return {
         "actor/rpg_kl": summary.kl_sum / count,
+        "actor/rpg_kl_k1": summary.k1_sum / count,
         "actor/rpg_clipfrac_high": summary.high / count,
         "actor/rpg_clipfrac_low": summary.low / count,
         "actor/rpg_clipfrac_c": summary.c / count,
