@@ -5,7 +5,7 @@ from omegaconf import DictConfig
 from verl.trainer.main_ppo import TaskRunnerV1
 
 from rpg.verl_plugin import watchdog
-from rpg.verl_plugin.patches import bootstrap, file_logger, reward_worker
+from rpg.verl_plugin.patches import file_logger, reward_worker
 
 _VerlTaskRunner = TaskRunnerV1.__ray_metadata__.modified_class  # type: ignore[attr-defined]
 
@@ -21,7 +21,6 @@ class RPGTaskRunner(_VerlTaskRunner):
         from rpg.verl_plugin.trainer import install
 
         watchdog.arm(config.rpg.stall_limit, config.rpg.time_limit)
-        bootstrap.install()
         file_logger.install()
         reward_worker.install()
         import_external_libs(config.actor_rollout_ref.model.external_lib)  # verl does so only in its workers

@@ -12,7 +12,7 @@ from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 from rpg.verl_plugin.actor_loss import ActorLoss
 from rpg.verl_plugin.engine import register_engine
 from rpg.verl_plugin.nonfinite import StepGuard, finite
-from rpg.verl_plugin.patches import fused_head, unread_rows
+from rpg.verl_plugin.patches import fused_head
 from rpg.verl_plugin.patches.anchor import AnchorWorker
 from rpg.verl_plugin.reference import Reference, ReferenceSettings
 
@@ -93,7 +93,6 @@ class RPGActorRolloutRefWorker(AnchorWorker, ActorRolloutRefWorker):
         register_engine()
         if self.config.model.get("use_fused_kernels"):
             fused_head.install()
-            unread_rows.install()
         super().init_model()
         if self.actor is None:
             return
