@@ -12,7 +12,6 @@ from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 
 from rpg.files import manifest
 from rpg.files.integrity import steps
-from rpg.verl_plugin.patches import weights_only
 
 FULL = 1_000_000  # bytes; a disk with less free space is full
 RANK = re.compile(r"_rank_(\d+)\.pt$")
@@ -34,8 +33,7 @@ class CompleteCheckpoints(PPOTrainer):
         super().__init__(config)
 
     def _load_checkpoint(self) -> None:
-        with weights_only.enforced():  # data.pt; the actor's files are hashed on the actor's node
-            super()._load_checkpoint()
+        super()._load_checkpoint()
         if self.trainer_mode != "sync":
             drop_trained()
         if keep := self.config.trainer.max_actor_ckpt_to_keep:

@@ -11,14 +11,12 @@ from verl.workers.rollout import base
 from verl.workers.rollout.replica import RolloutReplica, RolloutReplicaRegistry
 
 from rpg.verl_plugin import external, on_cpu
-from rpg.verl_plugin.patches import weights_only
 
 
 def install() -> None:
     """Register our side of vLLM with verl, load the user's losses. Safe to call more than once."""
     base._ROLLOUT_REGISTRY["vllm", "async"] = "rpg.verl_plugin.patches.socket_name.ServerAdapter"
     RolloutReplicaRegistry.register("vllm", _replica)
-    weights_only.install()
     external.load_all()
     if on_cpu():
         from rpg.verl_plugin.cpu import checkpoint_engine  # noqa: F401  # its decorator registers it
