@@ -53,8 +53,6 @@ RESOLVERS = {
     # other values of trainer.nnodes are refused by themselves
     "storage_units": lambda nodes: 2 * nodes if isinstance(nodes, int) and nodes > 0 else 2,
     "quotient": lambda whole, part: whole // part,
-    # transfers weights to rollouts on separate devices
-    "checkpoint_engine": lambda device: "rpg_socket" if device == "cpu" else "nccl",
 }
 
 

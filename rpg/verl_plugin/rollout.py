@@ -10,7 +10,7 @@ different sockets forever (patches/socket_name.py). vLLM is imported only when v
 from verl.workers.rollout import base
 from verl.workers.rollout.replica import RolloutReplica, RolloutReplicaRegistry
 
-from rpg.verl_plugin import external, on_cpu
+from rpg.verl_plugin import external
 
 
 def install() -> None:
@@ -18,8 +18,6 @@ def install() -> None:
     base._ROLLOUT_REGISTRY["vllm", "async"] = "rpg.verl_plugin.patches.socket_name.ServerAdapter"
     RolloutReplicaRegistry.register("vllm", _replica)
     external.load_all()
-    if on_cpu():
-        from rpg.verl_plugin.cpu import checkpoint_engine  # noqa: F401  # its decorator registers it
 
 
 def _replica() -> type[RolloutReplica]:

@@ -23,6 +23,7 @@ SEPARATE = [
     "actor_rollout_ref.rollout.nnodes=1",
     "actor_rollout_ref.rollout.n_gpus_per_node=1",
     "actor_rollout_ref.rollout.checkpoint_engine.backend=rpg_socket",
+    "actor_rollout_ref.model.external_lib=tests.e2e.socket_engine",  # registers it in all processes
     "ray_kwargs.ray_init.num_gpus=2",
     "algorithm.rollout_correction.bypass_mode=true",  # pi_old is the policy that sampled
     "data.train_batch_size=8",
