@@ -51,7 +51,6 @@ class RPGTrainer(PPOTrainer):
         with open_dict(config.actor_rollout_ref):
             config.actor_rollout_ref.rpg = {
                 "reference": asdict(self.reference_settings),
-                "directory": config.trainer.default_local_dir,
                 "nonfinite_limit": config.rpg.nonfinite_limit,
             }
         self._asked = (0, 0)
