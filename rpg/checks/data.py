@@ -9,7 +9,6 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from rpg.config.run_config import RunConfig
-from rpg.config.user_code import PATH, is_ours
 from rpg.config.verl_keys import MODEL, ROLLOUT
 from rpg.data.check import score_remedy
 from rpg.data.prompts import NoTokenizer, PromptCount, PromptTokenizer, count_prompts
@@ -67,7 +66,7 @@ def data_files(run: RunConfig) -> Findings:
             continue
         if file.key == TRAIN:
             counts.append(pq.read_metadata(file.name).num_rows)
-        if is_ours(run[PATH]):
+        if run.own_reward is None:
             unknown = sorted((source for source in file.distinct("data_source") if not is_known(source)), key=str)
             if unknown:
                 names = ", ".join(map(shown, unknown))

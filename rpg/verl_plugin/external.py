@@ -1,7 +1,6 @@
 """Imports the user's own losses and estimators, which register with verl when they are imported.
 
-rpg/config/user_code.py takes their names from verl's key, `freeze` puts them into a variable that all processes of
-the run inherit, and rpg.verl_plugin.rollout, which verl imports in the task runner and in every worker, calls
+`freeze` puts their names, rpg.external_lib, into a variable that all processes of the run inherit, and rpg.verl_plugin.rollout, which verl imports in the task runner and in every worker, calls
 `load_all`.
 """
 

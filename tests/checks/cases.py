@@ -30,6 +30,7 @@ CASES: dict[str, list] = {
     "without_effect": [
         [f"{A}.clip_ratio=0.3"], [f"{A}.checkpoint.async_save=true"], ["trainer.default_hdfs_dir=hdfs://x/y"],
         [f"+{R}.repetition_penalty=1.1"], ["trainer.critic_warmup=5"], [f"{M}.lora.rank=8"],
+        ["reward.custom_reward_function.path=/mine.py"], [f"{M}.external_lib=mine"],
         ["actor_rollout_ref.hybrid_engine=false"], [f"{A}.optim.lr_warmup_steps_ratio=0.1"],
         [f"{M}.lora_adapter_path=/a"], [f"{REF}.{ULYSSES}=2"],
     ],
@@ -126,7 +127,7 @@ CASES: dict[str, list] = {
         (["data.val_files={toy}/letters.parquet"], [f"{KWARGS}.judge=release"]),
         ([f"+{KWARGS}.jugde=release"], [f"{KWARGS}={{judge: release, jugde: release}}"]),
     ],
-    "reward_trial": [["reward.custom_reward_function.path=/nowhere/mine.py"]],
+    "reward_trial": [(["judge=own", "rpg.reward=/nowhere/mine.py"], [f"{KWARGS}.file=/nowhere/mine.py"])],
     "checkpoint": [
         [RESUME, f"{FROM}=/nowhere/global_step_1"], [RESUME, f"{FROM}={{toy}}/global_step_1"],
         [RESUME, f"{FROM}={{toy}}/cut/global_step_4"], [f"{DIRECTORY}={{toy}}/resumed"], [f"{DIRECTORY}={{toy}}/cut"],

@@ -126,9 +126,8 @@ def test_truths_that_the_judge_does_not_accept(toy):
     assert found.level == "warning"
     assert [part in str(found) for part in (str(file), "2 of 4", "'Answer: A'", "judge=verified accepts")] == [True] * 4
     assert not list(user.truths(run_of(toy)))
-    path = f"reward.custom_reward_function.path={toy / 'mine.py'}"
     (toy / "mine.py").write_text("def reward(response, answer):\n    return 1\n")
-    assert not list(user.truths(run_of(toy, path, f"~{KWARGS}.judge", f"data.val_files={file}")))
+    assert not list(user.truths(run_of(toy, "judge=own", f"rpg.reward={toy / 'mine.py'}", f"data.val_files={file}")))
     write_truths(file, "ABCD")
     assert not list(user.truths(run_of(toy, "judge=verified", f"data.val_files={file}")))
 
@@ -149,7 +148,7 @@ def test_truths_that_the_judge_does_not_accept(toy):
 )
 def test_doctor_tries_an_own_reward(furnished, tmp_path, body, level, said):
     (tmp_path / "mine.py").write_text(f"def reward(response, answer):\n  {body}\n")
-    path, riddles = f"{KWARGS.replace('reward_kwargs', 'path')}={tmp_path / 'mine.py'}", furnished / "riddles.parquet"
+    path, riddles = f"rpg.reward={tmp_path / 'mine.py'}", furnished / "riddles.parquet"
     run, _ = compose(None, [*overrides(furnished), path, f"data.val_files={riddles}", "rpg.reward_limit=0.5"])
     preflight.refuse(run, ["cheap"])
     found = list(user.reward_trial(run))
@@ -159,7 +158,7 @@ def test_doctor_tries_an_own_reward(furnished, tmp_path, body, level, said):
 
 def test_a_filter_on_a_key_that_an_own_reward_lacks(furnished, tmp_path):
     (tmp_path / "mine.py").write_text("def reward(response, answer): return {'score': 1, 'format': 1}\n")
-    path = f"reward.custom_reward_function.path={tmp_path / 'mine.py'}"
+    path = f"rpg.reward={tmp_path / 'mine.py'}"
     for metric, errors in (("format", []), ("reward", []), ("formt", ["algorithm.filter_groups.metric"])):
         chosen = ["algorithm.filter_groups.enable=true", f"algorithm.filter_groups.metric={metric}"]
         findings = user.reward_trial(compose(None, [*overrides(furnished), path, *chosen])[0])

@@ -15,12 +15,12 @@ from rpg.checks.preflight import CHEAP_OR_VERL
 from rpg.config import freeze
 from rpg.config.compose import compose
 from rpg.config.run_config import RunConfig
-from rpg.config.user_code import SOCKETS
 from rpg.diagnostics import Refused
 from rpg.verl_plugin.external import VARIABLE
 from tests.builders.toy_run import overrides
 from tests.checks.cases import L, M
 
+SOCKETS = "rpg.verl_plugin.rollout"
 LOSS = """
 from verl.trainer.ppo.core_algos import register_policy_loss
 
@@ -69,7 +69,7 @@ def refused(run: RunConfig) -> list[str]:
 
 def test_files_and_modules_stand_beside_ours(toy, monkeypatch):
     monkeypatch.chdir(toy)
-    run = composed(toy, f"{M}.external_lib=[mine.py,{SOCKETS},a.module,{toy}/mine.py]")
+    run = freeze.freeze(composed(toy, "rpg.external_lib=[mine.py,a.module]"))
     assert run[f"{M}.external_lib"] == SOCKETS
     assert run["actor_rollout_ref.rollout.checkpoint_engine.custom_backend_module"] == SOCKETS
     assert run.rpg.external_lib == [str(toy / "mine.py"), "a.module"]
@@ -82,7 +82,7 @@ def test_own_names_are_registered(toy):
     loss = written(toy / "own_loss.py", LOSS.format(name="rpg_mine"))
     more = written(toy / "own_estimator.py", ESTIMATOR)
     chosen = [f"{L}=rpg_mine", "algorithm.adv_estimator=my_estimator"]
-    assert refused(composed(toy, f"{M}.external_lib=[{loss},{more}]", *chosen)) == []
+    assert refused(composed(toy, f"rpg.external_lib=[{loss},{more}]", *chosen)) == []
 
 
 @pytest.mark.slow
@@ -99,7 +99,7 @@ def test_what_is_refused(toy, text, said):
     file = toy / "mine.py"
     if text is not None:
         written(file, text)
-    (found,) = refused(composed(toy, f"{M}.external_lib={file}", f"{L}=mine_is_missing"))
+    (found,) = refused(composed(toy, f"rpg.external_lib=[{file}]", f"{L}=mine_is_missing"))
     assert said in found
 
 
@@ -112,7 +112,7 @@ def test_a_worker_imports_it(toy):
         "import importlib; from verl.trainer.ppo.core_algos import get_policy_loss_fn; "
         f"importlib.import_module({SOCKETS!r}); print(get_policy_loss_fn('mine').__name__)"
     )
-    environment = {**os.environ, **freeze.environment(composed(toy, f"{M}.external_lib={file}").config)}
+    environment = {**os.environ, **freeze.environment(composed(toy, f"rpg.external_lib=[{file}]").config)}
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=300)
     assert done.stdout.splitlines()[-1:] == ["loss"], done.stderr[-3000:]

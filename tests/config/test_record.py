@@ -7,7 +7,7 @@ import pytest
 
 from rpg.config import record, types
 from rpg.config.run_config import RunConfig
-from rpg.config.verl_keys import ACTOR, MODEL, PATHS, RESUMABLE, TYPES, VALIDATION
+from rpg.config.verl_keys import ACTOR, MODEL, PATHS, RESUMABLE, REWARD_FILE, TYPES, VALIDATION
 from rpg.diagnostics import Refused
 from rpg.dotted import leaves
 from rpg.files.atomic import CONFIG, ENVIRONMENT
@@ -90,7 +90,7 @@ def test_the_lists_name_keys_of_verl(tmp_path):
     known = {key for key, _ in leaves(small_run(tmp_path).config)} | {key for key, _ in leaves(types.verl_defaults())}
     sections = {".".join(key.split(".")[:depth]) for key in known for depth in range(1, key.count(".") + 2)}
     optional = {f"{ACTOR}.policy_loss.{name}" for name in ("z_old", "kl_coef", "clip_scope", "clip_branch")} | {
-        f"{MODEL}.tokenizer_path", "trainer.rollout_data_dir", "trainer.checkpoint_callback_class",
+        f"{MODEL}.tokenizer_path", "trainer.rollout_data_dir", "trainer.checkpoint_callback_class", REWARD_FILE,
         "ray_kwargs.ray_init.runtime_env.env_vars", "actor_rollout_ref.ref.use_fused_kernels",
     }  # fmt: skip
     assert {*RESUMABLE, *VALIDATION, *PATHS, *TYPES} - sections - optional == set()
