@@ -17,7 +17,6 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from rpg import secrets
-from rpg.config import resolvers
 from rpg.config.run_config import RunConfig
 from rpg.config.types import verl_config_dir
 from rpg.config.verl_keys import MODEL, RESUMABLE, REWARD
@@ -25,7 +24,7 @@ from rpg.diagnostics import BadSetting, Diagnostic, Refused, did_you_mean, shown
 from rpg.dotted import below, leaves
 from rpg.overrides import key_of, override, parse
 from rpg.registry import scripts
-from rpg.verl_plugin import version
+from rpg.verl_plugin import resolvers, version
 
 CONFIG_DIR = scripts.RECIPE.resolve() / "config"
 # Groups that are one decision: a typed override of a key that the chosen file sets must agree with it.

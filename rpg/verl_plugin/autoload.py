@@ -11,7 +11,7 @@ import os
 import sys
 import traceback
 
-from rpg.verl_plugin import register, version
+from rpg.verl_plugin import register, resolvers, version
 
 
 def line(verl: str | None, missing: list[str]) -> str:
@@ -28,6 +28,7 @@ def line(verl: str | None, missing: list[str]) -> str:
 
 
 try:
+    resolvers.register()
     from verl.trainer.ppo import core_algos
 
     missing = version.lacks(core_algos)

@@ -1,7 +1,7 @@
 """Imports the user's own losses and estimators, which register with verl when they are imported.
 
-`freeze` puts their names, rpg.external_lib, into a variable that all processes of the run inherit, and rpg.verl_plugin.rollout, which verl imports in the task runner and in every worker, calls
-`load_all`.
+`freeze` puts their names, rpg.external_lib, into a variable that all processes of the run inherit; `install` of
+rpg.verl_plugin calls `load_all` in the task runner and in every worker.
 """
 
 import hashlib

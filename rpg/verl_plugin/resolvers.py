@@ -1,6 +1,6 @@
 """The resolvers ${rpg.NAME:...} of recipe/rpg/config.
 
-The entry point `verl.plugins` imports this module too, so that verl's own commands can read the recipe:
+autoload.py registers them too, so that verl's own command can read the recipe:
 `python -m verl.trainer.main_ppo --config-path recipe/rpg/config --config-name rpg_trainer`.
 """
 
@@ -60,6 +60,3 @@ def register() -> None:
     """Register all with OmegaConf, again if they are registered."""
     for name, function in RESOLVERS.items():
         OmegaConf.register_new_resolver(f"rpg.{name}", function, replace=True)
-
-
-register()

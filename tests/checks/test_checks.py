@@ -18,7 +18,7 @@ from rpg.diagnostics import ABSENT, Refused, shown
 from rpg.files import manifest
 from tests.builders.checkpoints import write_complete, write_verl
 from tests.builders.toy_run import make_toy, overrides, refusal, run_of
-from tests.checks.cases import CASES, KWARGS, RS, TRUNCATED, TYPES, WARNED, A, R
+from tests.checks.cases import CASES, RS, TRUNCATED, TYPES, WARNED, A, R
 
 
 @pytest.fixture(scope="module")

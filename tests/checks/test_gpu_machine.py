@@ -13,7 +13,7 @@ import pytest
 from rpg import gpu_host
 from rpg.checks import machine
 from rpg.config.compose import compose
-from rpg.config.resolvers import detected_memory
+from rpg.verl_plugin.resolvers import detected_memory
 
 ROOT = Path(__file__).parents[2]
 # index, UUID, name, MiB, driver, MIG

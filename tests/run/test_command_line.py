@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rpg.config import resolvers
 from rpg.data.parquet import repeated_rows, write_together
 from rpg.data.toy import toy_problems
 from rpg.registry.scripts import RECIPE as LINK
 from rpg.registry.scripts import find
 from rpg.run import start
+from rpg.verl_plugin import resolvers
 
 ODD = "a b,c='d'\"([{}$x\\ü#;&*"
 VARIABLES = ("MODEL_PATH", "TRAIN_FILE", "TEST_FILE", "CKPTS_DIR", "NNODES", "RAY_ADDRESS", "DRY_RUN")

@@ -9,7 +9,6 @@ import pytest
 from rich.console import Console
 
 from rpg.cli import main
-from rpg.config import resolvers
 from rpg.config.compose import compose
 from rpg.data.parquet import SCHEMA, make_row, write_together
 from rpg.data.template import format_prompt
@@ -19,6 +18,7 @@ from rpg.toy import model as toy_model
 from rpg.toy import smollm2
 from rpg.toy.demo import DEMOS, OWN, check_overrides, read_curve, show_answers
 from rpg.toy.sums import is_whole
+from rpg.verl_plugin import resolvers
 
 
 def build(folder: Path, *options: str) -> tuple[list[dict], list[dict]]:
