@@ -5,8 +5,6 @@ losses contain their KL, so these terms are off, and the trainer below requests 
 """
 
 from collections import Counter, defaultdict
-from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import ray
@@ -23,12 +21,11 @@ from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.workers.utils.padding import response_to_nested
 
 from rpg.files.atomic import LEFT_OUT
-from rpg.logged import ALL_GROUPS, BATCH, LEFT_OUT_OF_TRAINING, LEFT_OUT_OF_VALIDATION, MEAN_ACCURACY, PART, VALIDATED
+from rpg.logged import ALL_GROUPS, BATCH, LEFT_OUT_OF_TRAINING, LEFT_OUT_OF_VALIDATION, PART
 from rpg.names import LOSSES, REVERSE
 from rpg.objectives import later_kl_baseline
 from rpg.verl_plugin import watchdog
 from rpg.verl_plugin.checkpoints import CompleteCheckpoints
-from rpg.verl_plugin.reference import ReferenceSettings
 from rpg.verl_plugin.replay_buffer import BatchByPrompt, BatchByPromptAsync
 from rpg.verl_plugin.step_warnings import StepWarnings
 from rpg.verl_plugin.worker import RPGActorRolloutRefWorker
@@ -47,12 +44,9 @@ class RPGTrainer(PPOTrainer):
 
     def __init__(self, config: DictConfig):
         """config: the full configuration of verl's trainer."""
-        self.reference_settings = ReferenceSettings(**config.rpg.reference)
+        self.has_reference = config.rpg.reference.mode != "old"  # pi_ref needs a forward pass
         with open_dict(config.actor_rollout_ref):
-            config.actor_rollout_ref.rpg = {
-                "reference": asdict(self.reference_settings),
-                "nonfinite_limit": config.rpg.nonfinite_limit,
-            }
+            config.actor_rollout_ref.rpg = config.rpg  # which workers do not get
         self._asked = (0, 0)
         self._failed: set[str] = set()
         self.filtered: dict[str, float] = {}
@@ -63,13 +57,13 @@ class RPGTrainer(PPOTrainer):
         optimizer = config.actor_rollout_ref.actor.optim
         if optimizer.lr_warmup_steps > 0:  # of batches, as under other schedules: verl's scheduler counts their parts
             optimizer.lr_warmup_steps *= self.parameter_sync_step
-        if self.reference_settings.has_model:
+        if self.has_reference:
             self.use_reference_policy = True
 
     def _init_resource_pool_mgr(self) -> None:
         super()._init_resource_pool_mgr()
         adapter = self.config.actor_rollout_ref.model.get("lora_rank")  # pi_ref is the actor without its adapter
-        engine = self.reference_settings.has_model and not adapter
+        engine = self.has_reference and not adapter
         if engine and Role.ActorRollout in self.role_worker_mapping:  # verl would build none
             for mapping in (self.role_worker_mapping, self.mapping):
                 mapping[Role.ActorRolloutRef] = mapping.pop(Role.ActorRollout)
@@ -80,7 +74,7 @@ class RPGTrainer(PPOTrainer):
         """As in verl; with kl_scope=response and a reference also the baseline of the later KL terms, as a field."""
         loss = self.config.actor_rollout_ref.actor.policy_loss
         divergence, *_ = LOSSES.get(loss.loss_mode, ("",))
-        if self.reference_settings.has_model and divergence in REVERSE and loss.get("kl_scope") == "response":
+        if self.has_reference and divergence in REVERSE and loss.get("kl_scope") == "response":
             assert batch.partition_id is not None  # verl names one for every batch of a step
             fields = ["uid", "response_mask", "old_log_probs", "ref_log_prob"]
             data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=fields)
@@ -109,10 +103,6 @@ class RPGTrainer(PPOTrainer):
         self._left_out_of_validation = 0
         metrics = super()._validate()
         return metrics | {LEFT_OUT_OF_VALIDATION: self._left_out_of_validation}
-
-    def _val_metrics_update(self, *args: Any, expected_acc_counts: dict[tuple[str, str], int]) -> dict[str, float]:
-        metrics = super()._val_metrics_update(*args, expected_acc_counts=expected_acc_counts)
-        return metrics | lost_accuracies(metrics, expected_acc_counts)
 
     def step(self, metrics: dict, timing_raw: dict) -> Any:
         """As in verl, which averages metrics over a batch's parts (separate_async); ours are sums or last values."""
@@ -159,21 +149,17 @@ class RPGTrainer(PPOTrainer):
         Raises:
             RuntimeError: their share of a batch exceeds rpg.left_out_limit.
         """
-        if new := groups - self._failed:
-            self._failed |= new
-            batch, limit = self.config.data.train_batch_size, self.config.rpg.left_out_limit
-            report = (
-                f"step {self.global_steps}: {len(self._failed)} groups failed (rollout or reward) and are sampled "
-                f"again; {self._reasons()}"
-            )
-            if len(self._failed) > limit * batch:
-                raise RuntimeError(f"{report}. That is more than rpg.left_out_limit={limit} of {batch}")
-            print(f"warning: {report}")
+        if groups - self._failed:
+            self._failed |= groups
+            report = f"{len(self._failed)} groups failed (rollout or reward) and are sampled again"
+            self._tell_of_missing(len(self._failed), self.config.data.train_batch_size, report)
 
-    def _reasons(self) -> str:
-        """Say where the reasons of missing responses are: LEFT_OUT has only those without a reward."""
-        file = Path(self.config.trainer.default_local_dir) / LEFT_OUT
-        return f"reasons are in {file}, or the log" if file.is_file() else "reasons are in the log"
+    def _tell_of_missing(self, count: int, of: int, report: str) -> None:
+        report = f"step {self.global_steps}: {report}; reasons are in {LEFT_OUT} or the log"
+        limit = self.config.rpg.left_out_limit
+        if count > limit * of:
+            raise RuntimeError(f"{report}. More than rpg.left_out_limit={limit} of {of} are missing")
+        print(f"warning: {report}")
 
     def _compute_metrics(self, batch: Any, metrics: dict, *args: Any, **kwargs: Any) -> None:
         """As in verl, with the means of the reward's parts, and with the mean reward before filter_groups drops groups.
@@ -204,11 +190,9 @@ class RPGTrainer(PPOTrainer):
         expected = prompts * (rollout.val_kwargs.n if partition == "val" else rollout.n)
         left_out = expected - groups.total()
         if left_out:
-            limit = self.config.rpg.left_out_limit
-            report = f"step {self.global_steps}: {left_out} of {expected} responses of {partition} were left out"
-            if left_out > limit * expected:
-                raise RuntimeError(f"{report}, more than rpg.left_out_limit={limit} of them; {self._reasons()}")
-            print(f"warning: {report}; {self._reasons()}")
+            self._tell_of_missing(
+                left_out, expected, f"{left_out} of {expected} responses of {partition} were left out"
+            )
         ones = sum(size == 1 for size in groups.values())
         counts = {LEFT_OUT_OF_TRAINING: left_out, "training/groups_of_one": ones}
         if partition == "train":
@@ -238,20 +222,6 @@ def parts_of_rewards(extra_fields: list[Any]) -> dict[str, float]:
             if name != "score" and isinstance(value, int | float):
                 parts[name].append(float(value))
     return {PART.format(name=name): sum(values) / len(values) for name, values in parts.items()}
-
-
-def lost_accuracies(metrics: dict[str, float], expected: dict[tuple[str, str], int]) -> dict[str, float]:
-    """Return an accuracy of 0 for each validation set without a single reward, which verl leaves out of its metrics.
-
-    metrics: verl's of a validation; if no set has an accuracy, none is added. expected: (data_source, uid) -> number of
-    responses.
-    """
-    validated = [match for match in map(VALIDATED.fullmatch, metrics) if match]
-    if all(match["variable"] != "acc" for match in validated):
-        return {}
-    known = {match["data_source"] for match in validated}
-    lost = {source: count for (source, _), count in expected.items() if source not in known}
-    return {MEAN_ACCURACY.format(data_source=source, k=count): 0.0 for source, count in lost.items()}
 
 
 class RPGTrainerSync(RPGTrainer, CompleteCheckpoints, PPOTrainerSync):

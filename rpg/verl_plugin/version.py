@@ -30,12 +30,8 @@ def installed(name: str = "verl") -> str | None:
 def has_system(version: str | None) -> bool:
     """Return whether a version is in SYSTEM; local builds (0.9.1+abc) and pre-releases (0.9.1.dev0) count."""
     from packaging.specifiers import SpecifierSet
-    from packaging.version import InvalidVersion, Version
 
-    try:
-        return version is not None and SpecifierSet(SYSTEM).contains(Version(version), prereleases=True)
-    except InvalidVersion:
-        return False
+    return version is not None and SpecifierSet(SYSTEM).contains(version, prereleases=True)
 
 
 def allowed() -> bool:

@@ -13,7 +13,7 @@ from rpg.verl_plugin.actor_loss import INPUTS, ActorLoss
 from rpg.verl_plugin.engine import register_engine
 from rpg.verl_plugin.patches import fused_head
 from rpg.verl_plugin.patches.anchor import AnchorWorker
-from rpg.verl_plugin.reference import Reference, ReferenceSettings
+from rpg.verl_plugin.reference import Reference
 
 
 class RPGActor(TrainingWorker):
@@ -116,12 +116,12 @@ class RPGActorRolloutRefWorker(AnchorWorker, ActorRolloutRefWorker):
         assert isinstance(self.actor, RPGActor)
         if self.config.model.get("use_fused_kernels"):
             fused_head.refuse(self.actor.engine.module)
-        rpg_config = self.config.rpg
-        settings = ReferenceSettings(**rpg_config.reference)
-        if settings.has_model and not self.config.model.get("lora_rank"):  # pi_ref of LoRA: the actor's base model
+        settings = self.config.rpg.reference
+        has_reference = settings.mode != "old"
+        if has_reference and not self.config.model.get("lora_rank"):  # pi_ref of LoRA: the actor's base model
             assert isinstance(self.ref, RPGReferencePolicy)
-            reference = Reference(settings, self.actor.engine.module, self.ref.engine.module)
+            reference = Reference(self.actor.engine.module, self.ref.engine.module, **settings)
             self.actor.reference = self.ref.reference = reference
-        self.actor.nonfinite_limit = rpg_config.nonfinite_limit
+        self.actor.nonfinite_limit = self.config.rpg.nonfinite_limit
         ppo_loss: Any = self.loss_fn
-        self.actor.set_loss_fn(ActorLoss(ppo_loss, has_reference=settings.has_model))
+        self.actor.set_loss_fn(ActorLoss(ppo_loss, has_reference))

@@ -11,7 +11,6 @@ import torch
 from omegaconf import OmegaConf
 from tensordict import NonTensorStack, TensorDict
 
-from rpg.files.atomic import LEFT_OUT, append_record
 from tests.builders.toy_run import composed
 
 pytestmark = pytest.mark.slow  # importing verl's trainer takes ten seconds
@@ -215,19 +214,6 @@ def test_a_validation_says_how_many_responses_its_accuracy_counts_as_wrong(build
         assert trainer._validate() == {"val-core/x/acc/mean@1": 0.5, "validation/left_out_responses": 2}
 
 
-def test_a_validation_set_without_a_single_reward_has_accuracy_0(build):
-    trainer = build()
-    info = {"reward": [1.0, 0.0], "acc": [1.0, 0.0]}
-    asked = {("MATH/a", "1"): 2, ("MATH/b", "2"): 4, ("MATH/b", "3"): 4}
-    metrics = trainer._val_metrics_update(["MATH/a"] * 2, ["1", "1"], info, [], expected_acc_counts=asked)
-    found = {key: value for key, value in metrics.items() if key.startswith("val-core/") and "/mean@" in key}
-    assert found["val-core/MATH/a/acc/mean@2"] == 0.5
-    assert found["val-core/MATH/b/acc/mean@4"] == 0.0
-    info.pop("acc")  # a reward without accuracies: none is made up
-    metrics = trainer._val_metrics_update(["MATH/a"] * 2, ["1", "1"], info, [], expected_acc_counts=asked)
-    assert not [key for key in metrics if "MATH/b" in key or "/acc/" in key]
-
-
 def test_an_asynchronous_trainer_makes_failed_groups_anew_up_to_a_limit(build, queue):
     trainer = build("colocate_async", algorithm__filter_groups__enable=False)
     for prompt, status in zip("abcdef", ["finished", "failure", "failure", *["finished"] * 3], strict=True):
@@ -260,15 +246,6 @@ def test_what_is_missing_is_counted(build):
     for keys, partition in ((whole[:3], "train"), ([], "val")):
         with pytest.raises(RuntimeError, match="left_out_limit"):
             trainer.count(keys, partition, 4)
-
-
-def test_the_file_of_reasons_is_named_if_it_was_written(build, tmp_path, capsys):
-    trainer, one_lacks = build(), [f"{prompt}_{session}_0" for prompt in "abcd" for session in range(3)][1:]
-    trainer.count(one_lacks, "train", 4)  # its rollout failed, not its reward
-    assert LEFT_OUT not in capsys.readouterr().out
-    append_record(tmp_path / LEFT_OUT, {})
-    trainer.count(one_lacks, "train", 4)
-    assert str(tmp_path / LEFT_OUT) in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("loss", "scope", "mode", "put"), [
