@@ -2,10 +2,8 @@
 
 import xml.etree.ElementTree as ElementTree
 
-import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.colors import to_rgb
 
 from rpg.cli import main
 from rpg.registry.methods import LOOKS, NAMES
@@ -38,14 +36,6 @@ def test_a_method_looks_the_same_in_any_company():
     pair = looks_of(["RPG-URKL (lr 1e-6)", "RPG-URKL (lr 5e-7)"]).values()
     assert len({look.dash for look in pair}) == 2
     assert {look.colour for look in pair} == {LOOKS["RPG-URKL"].colour}
-
-
-@pytest.mark.parametrize("form", ["RPG-REINFORCE-URKL (lr {}e-3)", "run_{}"])
-def test_many_rows_have_visible_colours(form):
-    colours = {look.colour for look in looks_of([form.format(n + 1) for n in range(47)]).values()}
-    assert len(colours) == 47
-    # relative luminance (WCAG, without gamma): 1 for white
-    assert max(rgb @ [0.2126, 0.7152, 0.0722] for rgb in map(np.array, map(to_rgb, colours))) < 0.8
 
 
 def test_seeds_of_a_method_are_one_line_with_a_band(tmp_path):
@@ -82,22 +72,6 @@ def drawn(values, title="x accuracy"):
     axes = Figure().subplots()
     draw(axes, title, {"GRPO": pd.DataFrame(list(values))}, looks_of(["GRPO"]))
     return axes
-
-
-@pytest.mark.parametrize(("steps", "smoothed"), [(3, False), (40, True)])
-def test_a_running_mean_is_said_and_three_steps_have_none(steps, smoothed):
-    values = ([0.1, 0.9, 0.3, 0.5] * 10)[:steps]
-    axes = drawn(values, "entropy (nats)")
-    assert ("running mean" in axes.get_xlabel()) is smoothed
-    assert (axes.lines[0].get_ydata().tolist() == values) is not smoothed
-    assert len(axes.lines[0].get_ydata()) == steps
-
-
-def test_a_single_step_is_a_visible_point_and_axes_of_shares_stay_between_0_and_1():
-    assert [drawn([0.5] * steps, "entropy (nats)").lines[0].get_marker() for steps in (1, 2)] == ["o", "None"]
-    assert drawn([0.0, 1.0]).get_ylim() == (0, 1)
-    assert drawn([0.0, 0.02]).get_ylim()[0] == 0
-    assert drawn([-0.5, 0.5], "entropy (nats)").get_ylim()[0] < -0.5
 
 
 def test_a_kl_of_zero_stays_on_a_logarithmic_axis_with_few_plain_ticks():
