@@ -165,7 +165,7 @@ def generated(
 
 def from_table(args: argparse.Namespace, name: str, report: Report, exclude: set[bytes]) -> list[Problem]:
     """Return the problems of a published set or of the user's table."""
-    own = DataSet(name, "", "expression", split="both")  # its answers are taken as they are
+    own = DataSet(name, "expression", split="both")  # its answers are taken as they are
     source = SETS.get(args.set_name, own)
     origin = args.origin or f"{HUB}{source.repository}:{source.config or ''}"
     if args.question:
