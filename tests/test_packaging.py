@@ -99,7 +99,7 @@ def test_what_is_imported_is_declared():
 
 def test_base_excludes_no_version_and_the_extra_is_the_plugins_range():
     """pip replaces an installed package only for a version that a requirement excludes."""
-    assert {*PROJECT["dependencies"]} == {"numpy", "packaging", "shtab", "torch"}  # no versions, no extras
+    assert {*PROJECT["dependencies"]} == {"numpy", "packaging", "torch"}  # no versions, no extras
     (verl,) = [one for one in map(Requirement, SYSTEM) if one.name == "verl"]
     assert verl.specifier == SpecifierSet(VERSIONS)
 
