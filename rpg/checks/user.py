@@ -9,6 +9,7 @@ from rpg.config.verl_keys import FUNCTION, JUDGE, REWARD_FILE
 from rpg.data.readers import DataError, read_file
 from rpg.data.truths import try_truths
 from rpg.diagnostics import Findings
+from rpg.rewards import gym_sandbox, release
 from rpg.rewards.user_function import RewardError, reward_file
 from rpg.rewards.user_reward import (
     WRONG,
@@ -31,14 +32,16 @@ def truths(run: RunConfig) -> Findings:
     """
     if run.own_reward:
         return
-    for file in usable_files(run):
-        try:
+    try:
+        for file in usable_files(run):
             trial = try_truths(Path(file.name), run[KWARGS], run["data.prompt_key"])
-        except (TypeError, ValueError) as error:
-            yield run.error(KWARGS, str(error), "set the judge by judge=NAME")
-            return
-        if found := trial.diagnostic(JUDGE, file.name):
-            yield found
+            if found := trial.diagnostic(JUDGE, file.name):
+                yield found
+    except (TypeError, ValueError) as error:
+        yield run.error(KWARGS, str(error), "set the judge by judge=NAME")
+    finally:
+        release.sandbox.stop()  # a run that starts now lasts for hours
+        gym_sandbox.stop()
 
 
 def reward_trial(run: RunConfig) -> Findings:

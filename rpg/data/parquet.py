@@ -9,7 +9,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rpg.data.readers import DataError
 from rpg.data.template import format_prompt
 
 ABILITY = "MATH"
@@ -45,14 +44,10 @@ class Problem:
 
 
 def schema_of(problems: Sequence[Problem]) -> pa.Schema:
-    """Return the schema with the problems' columns in extra_info; raises DataError for a column of mixed types."""
+    """Return the schema with the problems' columns in extra_info."""
     fields = list(SCHEMA.field("extra_info").type)
     for name in problems[0].columns if problems else ():
-        try:
-            kind = pa.array([problem.columns[name] for problem in problems]).type
-        except (pa.ArrowException, OverflowError) as error:  # over 64 bits
-            raise DataError(f"--keep {name}: its values have no common type ({error}); make them text") from error
-        fields.append(pa.field(name, kind))
+        fields.append(pa.field(name, pa.array([problem.columns[name] for problem in problems]).type))
     return SCHEMA.set(SCHEMA.get_field_index("extra_info"), pa.field("extra_info", pa.struct(fields)))
 
 

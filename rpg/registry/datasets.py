@@ -31,8 +31,7 @@ class DataSet:
         split: role of its rows; "both": a set with a training and a test split, a file each.
         repeat: copies of each problem, one response each: 32, for Mean@32, in the sets that 7b and 4b scripts validate.
         problem_columns, answer_columns: names of the column; the first present one is read.
-        solution: of a set whose answer's column has a worked solution: where the answer is, behind GSM8K's mark or in
-            the last box.
+        solution: "boxed" if the answer's column has a worked solution, with the answer in its last box.
     """
 
     name: str
@@ -49,7 +48,7 @@ class DataSet:
     repeat: int = 1
     problem_columns: Sequence[str] = ("problem", "Problem", "question")
     answer_columns: Sequence[str] = ("answer", "Answer")
-    solution: Literal["", "gsm8k", "boxed"] = ""
+    solution: Literal["", "boxed"] = ""
 
     @property
     def data_source(self) -> str:

@@ -56,22 +56,10 @@ def test_both_judges_read_the_beginning_of_the_response(table, judge):
         assert compute_score(row["data_source"], response, truth, extra, judge=judge)["acc"] == right, response
 
 
-def test_a_check_finds_a_test_problem_behind_other_examples(table, capsys):
-    """The prompts differ by their examples: the problems are compared."""
-    build(table, "--few-shot", "2")
-    out, train = table.parent / "data", table.parent / "data/sums_train.parquet"
-    rows = [row["extra_info"]["raw_problem"] for row in pq.read_table(train).to_pylist()]
-    table.write_text("Q,A\n" + "".join(f"{question},1\n" for question in rows))
-    again = ["--from", str(table), "--question", "Q", "--answer", "A", "--data-source", "gsm8k", "--few-shot", "2"]
-    assert main(["data", "build", *again, "--test-rows", "8", "--name", "other", "--out", str(out)]) == 0
-    assert main(["data", "check", str(train), str(out / "other_test.parquet")]) == 1
-    assert "contamination" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        (["--few-shot", "28"], "--few-shot 28: gsm8k/sums has 28 training problems; it needs more than 28"),
+        (["--few-shot", "28"], "--few-shot 28: it needs more than 28 training problems, and there are 28"),
         (["--few-shot", "2", "--template", "{question}"], "--template: with --few-shot it is an example; write"),
         (["--few-shot", "2", "--template", "{question} {answer}0"], "--template: the answer '0' contains '0', which"),
     ],
