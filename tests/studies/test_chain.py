@@ -38,7 +38,7 @@ def test_prompts_and_solutions_fit(problems):
     prompt, response = run["data.max_prompt_length"], run["data.max_response_length"]
     assert run["reward.reward_kwargs.overlong_buffer_cfg.enable"] is True
     tokenizer = model.build_tokenizer([model.format_prompt(problem.text) for problem in problems], 400)
-    assert max(len(model.encode_prompt(tokenizer, p.text)) for p in problems) <= prompt
+    assert max(len(tokenizer.encode(model.render_prompt(tokenizer, p.text))) for p in problems) <= prompt
     longest = max(len(tokenizer.encode(chain.solution(problem))) for problem in problems)
     assert longest < response
     assert chain.MODEL.max_response == response
