@@ -2,7 +2,6 @@
 
 import errno
 import os
-import re
 import shutil
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from rpg.files import manifest
 from rpg.files.integrity import steps
 
 FULL = 1_000_000  # bytes; a disk with less free space is full
-RANK = re.compile(r"_rank_(\d+)\.pt$")
 
 
 class CompleteCheckpoints(PPOTrainer):
@@ -54,12 +52,7 @@ class CompleteCheckpoints(PPOTrainer):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(directory)) from error
         finally:
             config.max_actor_ckpt_to_keep = keep
-        ranks = {match[1] for name in manifest.write(directory) if (match := RANK.search(name))}
-        if len(ranks) < self.actor_rollout_wg.world_size:
-            print(
-                f"warning: {directory}: the manifest covers {len(ranks)} of {self.actor_rollout_wg.world_size} ranks, "
-                f"those that {os.uname().nodename} sees; put trainer.default_local_dir on a file system of all nodes"
-            )
+        manifest.write(directory)
         self._written.append(directory)
         remove_oldest(self._written, keep)
 

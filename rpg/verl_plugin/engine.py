@@ -11,20 +11,16 @@ from rpg.verl_plugin.patches.resumed_optimizer import ConfiguredOptimizerEngine
 from rpg.verl_plugin.schedule_free import ScheduleFreeEngine
 
 
-class StepAwareEngine:
-    """Mixin before verl's FSDP engine: records on every rank whether the last optimizer step was skipped."""
+class RPGEngine(ScheduleFreeEngine, ConfiguredOptimizerEngine, FSDPEngineWithLMHead):
+    """verl's engine for language models under fsdp and fsdp2; knows on every rank whether it skipped the last step."""
 
     last_step_skipped = False
 
     def optimizer_step(self) -> float:
         """Call verl's optimizer step, which skips a step with a non-finite gradient norm; return that norm."""
-        norm = super().optimizer_step()  # type: ignore[misc]
+        norm = super().optimizer_step()
         self.last_step_skipped = not math.isfinite(norm)
         return norm
-
-
-class RPGEngine(StepAwareEngine, ScheduleFreeEngine, ConfiguredOptimizerEngine, FSDPEngineWithLMHead):
-    """verl's engine for language models under fsdp and fsdp2 with the above."""
 
 
 def register_engine() -> None:

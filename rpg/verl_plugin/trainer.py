@@ -4,7 +4,7 @@ verl builds and evaluates a reference model only for its own KL terms (`use_kl_l
 losses contain their KL, so these terms are off, and the trainer below requests the reference itself.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from typing import Any
 
 import ray
@@ -21,7 +21,7 @@ from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.workers.utils.padding import response_to_nested
 
 from rpg.files.atomic import LEFT_OUT
-from rpg.logged import ALL_GROUPS, BATCH, LEFT_OUT_OF_TRAINING, LEFT_OUT_OF_VALIDATION, PART
+from rpg.logged import ALL_GROUPS, BATCH, LEFT_OUT_OF_TRAINING, LEFT_OUT_OF_VALIDATION
 from rpg.names import LOSSES, REVERSE
 from rpg.objectives import later_kl_baseline
 from rpg.verl_plugin import watchdog
@@ -47,7 +47,7 @@ class RPGTrainer(PPOTrainer):
         self.has_reference = config.rpg.reference.mode != "old"  # pi_ref needs a forward pass
         with open_dict(config.actor_rollout_ref):
             config.actor_rollout_ref.rpg = config.rpg  # which workers do not get
-        self._asked = (0, 0)
+        self._asked = Counter[int]()  # prompts beyond the first batch, by step
         self._failed: set[str] = set()
         self.filtered: dict[str, float] = {}
         self._of_step: dict[str, float] = {}
@@ -114,15 +114,13 @@ class RPGTrainer(PPOTrainer):
 
     def _refill(self, num_prompts: int) -> int:
         """Request prompts for those that the replay buffer dropped, up to max_num_gen_batches batches per step."""
-        step, before = self._asked
-        self._asked = (self.global_steps, num_prompts + (before if step == self.global_steps else 0))
+        self._asked[self.global_steps] += num_prompts
         batch, limit = self.config.data.train_batch_size, self.config.algorithm.filter_groups.max_num_gen_batches
-        if limit and self._asked[1] > (limit - 1) * batch:  # verl requests the first batch itself
+        if limit and self._asked[self.global_steps] > (limit - 1) * batch:  # verl requests the first batch itself
             raise RuntimeError(
-                f"step {self.global_steps}: {limit} batches of {batch} prompts hold no batch in which every group has "
-                f"reward variance (algorithm.filter_groups.max_num_gen_batches={limit}). The problems are too easy or "
-                "too hard, or the reward function gives every response the same reward (asynchronous: failed and stale "
-                "groups count as well)"
+                f"step {self.global_steps}: {limit} batches of {batch} prompts hold no batch of groups whose rewards "
+                f"differ (algorithm.filter_groups.max_num_gen_batches={limit}): problems are too easy or too hard, or "
+                "the reward is the same for every response"
             )
         return self._add_prompts_to_generate(num_prompts)
 
@@ -162,17 +160,11 @@ class RPGTrainer(PPOTrainer):
         print(f"warning: {report}")
 
     def _compute_metrics(self, batch: Any, metrics: dict, *args: Any, **kwargs: Any) -> None:
-        """As in verl, with the means of the reward's parts, and with the mean reward before filter_groups drops groups.
-
-        Surplus groups of filter_groups count like kept ones.
-        """
+        """As in verl, with the mean reward before filter_groups drops groups. Surplus groups count like kept ones."""
         super()._compute_metrics(batch, metrics, *args, **kwargs)
-        keys = [key for key, tag in zip(batch.keys, batch.tags, strict=True) if not tag.get("is_padding", False)]
-        if keys:
-            data = tq.kv_batch_get(keys=keys, partition_id=batch.partition_id, select_fields=["extra_fields"])
-            metrics.update(parts_of_rewards([getattr(fields, "data", fields) for fields in data["extra_fields"]]))
         if self.config.algorithm.filter_groups.enable:
-            kept = len({key.split("_")[0] for key in keys})
+            rows = zip(batch.keys, batch.tags, strict=True)
+            kept = len({key.split("_")[0] for key, tag in rows if not tag.get("is_padding", False)})
             kept += metrics.get("training/filter_groups/discarded_surplus_samples", 0)
             total = kept * metrics[BATCH] + sum(self.filtered.values())
             metrics[ALL_GROUPS] = total / (kept + len(self.filtered))
@@ -209,19 +201,6 @@ class RPGTrainer(PPOTrainer):
         self._of_step |= {key: value for key, value in metrics.items() if key.startswith("reference/")}
         self._add({"actor/skipped_steps": metrics["actor/skipped_steps"]})
         return batch
-
-
-def parts_of_rewards(extra_fields: list[Any]) -> dict[str, float]:
-    """Return the mean of each number that a reward function returns beside the score, as validations log it.
-
-    extra_fields: verl's field of each response, a dictionary. The mean is over the responses that have the number.
-    """
-    parts: dict[str, list[float]] = defaultdict(list)
-    for fields in extra_fields:
-        for name, value in (fields.get("reward_extra_info") or {}).items():
-            if name != "score" and isinstance(value, int | float):
-                parts[name].append(float(value))
-    return {PART.format(name=name): sum(values) / len(values) for name, values in parts.items()}
 
 
 class RPGTrainerSync(RPGTrainer, CompleteCheckpoints, PPOTrainerSync):

@@ -41,14 +41,7 @@ class Queue:
             del self.rows[key]
 
     def kv_batch_get(self, *, keys, **_):
-        return (
-            self.fields
-            if self.fields is not None
-            else {
-                "rm_scores": [REWARDS[key] for key in keys],
-                "extra_fields": [{} for _ in keys],
-            }
-        )
+        return self.fields if self.fields is not None else {"rm_scores": [REWARDS[key] for key in keys]}
 
     def kv_batch_put(self, *, fields, **_):
         self.written.append(fields)
@@ -165,20 +158,6 @@ def test_a_batch_is_in_the_order_of_prompts_and_not_of_ends(build, queue, mode):
     assert len(batch.tags) == 12
 
 
-@pytest.mark.parametrize("mode", ["sync", "colocate_async", "separate_async"])
-def test_verl_builds_ours_for_its_own_modes(mode):
-    from verl.trainer.ppo.v1.trainer_base import get_trainer_cls
-
-    from rpg.verl_plugin.trainer import RPGTrainer, install
-
-    install()
-    name = "".join(part.title() for part in mode.split("_"))
-    ours = get_trainer_cls(mode)
-    assert ours.__name__ == f"RPGTrainer{name}"
-    assert issubclass(ours, RPGTrainer)
-    assert f"PPOTrainer{name}" in [base.__name__ for base in ours.__mro__]
-
-
 def test_a_sampler_of_the_users_that_is_not_ours_is_refused(build, tmp_path):
     """Its batches would be in another order, and what they lack would not be counted."""
     (tmp_path / "mine.py").write_text("from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer as Mine\n")
@@ -198,14 +177,6 @@ def test_padding_is_no_group_and_surplus_groups_are(build):
         SimpleNamespace(keys=keys, tags=tags, partition_id="train"), metrics
     )
     assert "critic/score_before_filtering/mean" not in metrics
-
-
-def test_parts_of_the_reward_are_means_over_the_responses_that_have_them():
-    from rpg.verl_plugin.trainer import parts_of_rewards
-
-    infos = [{"score": 1.0, "format": 1.0, "pred": "3"}, {"score": 0.0, "format": 0.5, "late": True}, {}]
-    found = parts_of_rewards([{"reward_extra_info": info} for info in infos])
-    assert found == {"train-aux/format/mean": 0.75, "train-aux/late/mean": 1.0}
 
 
 def test_a_validation_says_how_many_responses_its_accuracy_counts_as_wrong(build):
