@@ -35,7 +35,7 @@ def truths(run: RunConfig) -> Findings:
     try:
         for file in usable_files(run):
             trial = try_truths(Path(file.name), run[KWARGS], run["data.prompt_key"])
-            if found := trial.diagnostic(JUDGE, file.name):
+            if found := trial.diagnostic(JUDGE, run[JUDGE], file.name):
                 yield found
     except (TypeError, ValueError) as error:
         yield run.error(KWARGS, str(error), "set the judge by judge=NAME")

@@ -36,8 +36,11 @@ class Trial:
     wrong: list[tuple[int, str]]
     by_verified: int
 
-    def diagnostic(self, key: str, file: str = "") -> Diagnostic | None:
-        """Return an error if no truth is accepted, a warning if some are not, else None. key, file: for the message."""
+    def diagnostic(self, key: str, value: Any = ABSENT, file: str = "") -> Diagnostic | None:
+        """Return an error if no truth is accepted, a warning if some are not, else None.
+
+        key and its value, file: for the message.
+        """
         if not self.wrong:
             return None
         wrong = len(self.wrong)
@@ -45,7 +48,7 @@ class Trial:
         what = f"{self.scorer} scores {wrong} of {self.tried}{file and f' of {file}'} wrong when a response states them"
         remedy = f"judge=verified accepts {self.by_verified} of these" if self.by_verified else "write the bare answers"
         level = "error" if wrong == self.tried else "warning"
-        return Diagnostic(key, ABSENT, f"{what} ({shown})", f"{remedy}, or leave these rows out", level)
+        return Diagnostic(key, value, f"{what} ({shown})", f"{remedy}, or leave these rows out", level)
 
 
 def try_truths(path: Path, options: Mapping[str, Any] | None = None, prompt_key: str = "prompt") -> Trial:

@@ -161,11 +161,10 @@ def test_through_datasets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert pq.read_metadata(tmp_path / "out/minerva-math.parquet").num_rows == len(rows)
 
 
-@pytest.mark.parametrize(
-    ("distinct", "copies"), [(2000, 10), pytest.param(17917, 100, marks=pytest.mark.full)], ids=["20k", "1.8M"]
-)
-def test_memory_of_the_largest_build(distinct: int, copies: int, tmp_path: Path) -> None:
+@pytest.mark.full
+def test_memory_of_the_largest_build(tmp_path: Path) -> None:
     """Builds a synthetic DAPO-Math-17k in a separate process, which prints its peak memory in kB."""
+    distinct, copies = 17917, 100
     rows = write_dapo(tmp_path / "dapo.parquet", distinct, copies)
     code = (
         "import sys; from pathlib import Path; from rpg.cli import main\n"

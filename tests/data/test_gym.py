@@ -102,7 +102,6 @@ def test_options_of_a_task_are_those_of_its_score():
         (["reasoning_gym:chain_sum", "--set", "min_term=2"], "unexpected keyword argument 'min_term'"),
         (["reasoning_gym:chain_sum", "--set", "max_terms=1", "min_terms=1", "max_digits=1", "--train-size", "20"],
          "has 10 distinct problems in 10 x 276 draws; lower --train-size"),
-        (["reasoning_gym:rush_hour", "--few-shot", "2", "--train-size", "4"], "has no answers to show"),
         (["reasoning_gym:game_of_life_halting", "--train-size", "4", "--test-size", "2"],
          "scores the answer 'no such answer' 1.0"),
     ],
@@ -120,7 +119,7 @@ def test_a_row_of_another_build_is_refused():
         rewards.compute_score("reasoning_gym/chain_sum", "Answer: 3", "3", {"index": 0})
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("task", sorted(reasoning_gym.factory.DATASETS.keys() - REFUSED))
 def test_every_task(task):
     """Five problems: the row's score is the library's on the original entry, and 1.0 for the library's own answer."""

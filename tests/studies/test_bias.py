@@ -1,11 +1,9 @@
 """The exact gradient of whole responses: the claims of docs/off-policy.md on each pi_old."""
 
-import itertools
-
 import pytest
 import torch
 
-from scripts.studies.lab.bias import ROWS, Responses, bias_table
+from scripts.studies.lab.bias import ROWS, Responses
 from scripts.studies.lab.task import Task
 
 pytestmark = pytest.mark.full  # the laboratory, no part of the product
@@ -47,11 +45,3 @@ def test_the_sequence_weight_alone_is_exact_for_whole_responses():
     for label in ROWS:
         if label != "decoupled, sequence":
             assert gradient(label, 0.7)[0] > 0.01, label
-
-
-def test_the_table():
-    table = bias_table(seeds=2, ages=(0, 8)).set_index(["label", "age"])
-    assert set(table.index) == set(itertools.product(ROWS, (0, 8)))
-    assert (table.xs(0, level="age")["bias"] < 1e-6).all()
-    assert table["bias"]["recomputed", 8] > table["bias"]["behavior, no clip", 8] > 0.05
-    assert table["cosine"]["behavior, RPG-Style Clip", 8] < table["cosine"]["behavior, no clip", 8]

@@ -42,21 +42,3 @@ def test_prompts_and_solutions_fit(problems):
     longest = max(len(tokenizer.encode(chain.solution(problem))) for problem in problems)
     assert longest < response
     assert chain.MODEL.max_response == response
-
-
-def test_half_a_model_is_built_again_and_a_whole_one_kept(tmp_path, monkeypatch):
-    monkeypatch.setenv("OMP_WAIT_POLICY", "PASSIVE")  # which the building sets, and nothing takes back
-    built = []
-    monkeypatch.setattr(chain, "build_trained", lambda out, *arguments: built.append(out))
-    monkeypatch.setattr(chain, "TRAIN", 8)
-    monkeypatch.setattr(chain, "TEST", 4)
-    out = tmp_path / "model"
-    out.mkdir()
-    (out / "config.json").write_text("{}")
-    (out / "model.safetensors").write_text("weights")
-    chain.prepare(tmp_path)
-    assert built == [out]
-    for name in ("tokenizer.json", "tokenizer_config.json"):
-        (out / name).write_text("{}")
-    chain.prepare(tmp_path)
-    assert built == [out]

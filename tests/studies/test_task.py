@@ -61,19 +61,3 @@ def test_the_maximum_is_reached_by_the_tilted_policy_and_by_no_other(beta):
     assert TASK.best(beta) == pytest.approx(math.fsum(values) / PROMPTS, abs=1e-12)
     p = random_policy(2)
     assert (TASK.expected_reward(p).mean(1) - beta * TASK.kl(p, uniform) < TASK.best(beta)).all()
-
-
-def test_samples_come_from_the_policy():
-    p, rows = random_policy(3).float(), 20_000
-    asked = torch.arange(PROMPTS).repeat_interleave(rows).expand(SEEDS, -1)
-    places, rewards = TASK.sample(p, asked, torch.Generator().manual_seed(0))
-    log_probs = p.flatten(1).gather(1, places.flatten(1)).view(places.shape)
-    for seed in range(SEEDS):
-        for prompt in range(PROMPTS):
-            part = slice(prompt * rows, (prompt + 1) * rows)
-            mean = TASK.expected_reward(p)[seed, prompt].item()
-            error = math.sqrt(mean * (1 - mean) / rows)
-            assert abs(rewards[seed, part].mean().item() - mean) < 5 * error + 1e-9
-            # and minus the mean log-prob is the entropy
-            log_p, _ = listed(p, seed, prompt)
-            assert abs(-log_probs[seed, part].sum(1).mean().item() + (log_p.exp() * log_p).sum().item()) < 0.05

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from rich.console import Console
 
 from rpg.cli import main
 from rpg.config.compose import compose
@@ -16,7 +15,7 @@ from rpg.data.toy import split_of, toy_problems
 from rpg.registry import scripts
 from rpg.toy import model as toy_model
 from rpg.toy import smollm2
-from rpg.toy.demo import DEMOS, read_curve, show_answers
+from rpg.toy.demo import DEMOS, read_curve
 from rpg.toy.sums import is_whole
 from rpg.verl_plugin import resolvers
 
@@ -162,15 +161,3 @@ def test_a_run_says_in_which_type_it_computes(monkeypatch: pytest.MonkeyPatch, d
     run, _ = compose(script.name, list(script.overrides))
     fsdp = "actor_rollout_ref.actor.fsdp_config"
     assert (run[f"{fsdp}.mixed_precision.param_dtype"], run[f"{fsdp}.model_dtype"]) == (dtype, "fp32")
-
-
-def test_the_same_ten_problems_are_shown_before_and_after(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for step, answer in ((0, " 18\n"), (15, " 17\n2")):
-        answers = [answer, "[/red] 0"]  # the second to a problem, which is not shown
-        samples = [{"input": f"9 - 5 = 4\n{n} + 1 =", "output": text, "gts": "17", "acc": float("17" in text)}
-                   for n in (range(12) if step else reversed(range(12))) for text in answers]  # fmt: skip
-        (tmp_path / f"{step}.jsonl").write_text("".join(json.dumps(sample) + "\n" for sample in samples))
-    show_answers(tmp_path, Console())
-    rows = [line for line in capsys.readouterr().out.splitlines() if " + 1 =" in line]
-    assert len(rows) == 10
-    assert all("18 ✗" in row and "17 ✓" in row for row in rows)
