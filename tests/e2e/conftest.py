@@ -18,7 +18,6 @@ import psutil
 import pytest
 from filelock import FileLock
 
-from rpg.run import cleanup
 from tests.terminal import Terminal, with_environment
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -61,20 +60,6 @@ def toy() -> Path:
         if is_new:
             copy_whole(model, kept)
     return TOY
-
-
-def left_over() -> set[str]:
-    """Return the weights in shared memory that the next start would not remove."""
-    cleanup.remove_weights()
-    return {path.name for path in cleanup.SHARED.glob(cleanup.WEIGHTS)}
-
-
-def assert_nothing_left(before: set[str]) -> None:
-    """Assert that none remain of processes that are ending."""
-    until = time.monotonic() + 60
-    while left_over() - before and time.monotonic() < until:
-        time.sleep(1)
-    assert left_over() - before == set()
 
 
 class Run:
