@@ -22,7 +22,7 @@ from rpg.toy.demo import DEMOS, read_curve, show_answers
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg demo`."""
-    about = "smollm2: SmolLM2-135M-Instruct, a download of 93 MB; toy: made here in 2 minutes; default: smollm2"
+    about = "smollm2: SmolLM2-135M-Instruct, a download of 93 MB; toy: half a million parameters; default: smollm2"
     parser.add_argument("--model", choices=DEMOS, default="smollm2", help=about)
     parser.add_argument("--dir", type=Path, metavar="DIR", help="of model, data and run; default: runs/MODEL")
     parser.add_argument("--prepare-only", action="store_true", help="stop when model and data are there")

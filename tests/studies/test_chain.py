@@ -6,8 +6,8 @@ import pytest
 
 from rpg.config.compose import compose
 from rpg.rewards import compute_score
-from rpg.toy import model
 from scripts.studies import chain
+from scripts.studies import toy_model as model
 
 pytest.importorskip("reasoning_gym")  # not in the GPU environment
 

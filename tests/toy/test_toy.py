@@ -1,7 +1,6 @@
 """The toy task: correct sums, disjoint splits, verl's loader; its model, complete or absent; `rpg demo`."""
 
 import json
-import resource
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -13,10 +12,9 @@ from rpg.data.parquet import SCHEMA, make_row, write_together
 from rpg.data.template import format_prompt
 from rpg.data.toy import split_of, toy_problems
 from rpg.registry import scripts
-from rpg.toy import model as toy_model
 from rpg.toy import smollm2
 from rpg.toy.demo import DEMOS, read_curve
-from rpg.toy.sums import is_whole
+from rpg.toy.sums import MODEL
 from rpg.verl_plugin import resolvers
 
 
@@ -83,40 +81,14 @@ def test_files_written_together_are_all_replaced_or_none(tmp_path: Path) -> None
     assert {path for path in tmp_path.rglob("*") if path.is_file()} == set(paths)
 
 
-TINY = toy_model.ToyModelSettings(hidden_size=16, layers=1, heads=2, train_problems=20, test_problems=4)
-
-
-@pytest.fixture
-def untrained(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(toy_model, "train", lambda *arguments: 0.3)
-
-
-def test_model_is_absent_after_a_failure_and_complete_after_the_next_build(tmp_path, untrained):
-    """The disk fills up; then a build is killed."""
-    out, before = tmp_path / "model", resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
-    try:
-        with pytest.raises(Exception, match="File too large"):
-            toy_model.build_toy_model(out, TINY)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert not list(tmp_path.iterdir())
-
+def test_the_model_is_copied_once_and_whole(tmp_path: Path) -> None:
     left = tmp_path / ".model.partial"  # as SIGKILL leaves it
     left.mkdir()
     (left / "model.safetensors").write_bytes(b"half")
-    toy_model.build_toy_model(out, TINY)
-    assert is_whole(out)
-    assert list(tmp_path.iterdir()) == [out]
-    (out / "tokenizer.json").write_bytes(b"")
-    assert not is_whole(out)
-
-
-def test_a_directory_that_exists_is_not_replaced(tmp_path):
-    (tmp_path / "thesis.tex").write_text("years")
-    with pytest.raises(FileExistsError):
-        toy_model.build_toy_model(tmp_path, TINY)
-    assert (tmp_path / "thesis.tex").read_text() == "years"
+    for _ in range(2):
+        assert main(["demo", "--model", "toy", "--prepare-only", "--dir", str(tmp_path)]) == 0
+        assert contents(tmp_path / "model") == contents(MODEL)
+        assert {path.name for path in tmp_path.iterdir()} == {"model", "toy_train.parquet", "toy_test.parquet"}
 
 
 @pytest.mark.parametrize(("accuracies", "code"), [((0.3, None, 0.5, 0.7), 0), ((0.3, 0.5, 0.4), 1), ((0.3, 0.2), 0)])
@@ -134,7 +106,6 @@ def test_the_gain_of_three_validations_is_judged(accuracies, code, tmp_path, mon
         return 0
 
     monkeypatch.setattr("rpg.toy.demo_command.start", start)
-    monkeypatch.setattr("rpg.toy.sums.is_whole", lambda model: True)
     assert main(["demo", "--model", "toy", "--dir", str(tmp_path), "data.seed=3"]) == code
     assert (tmp_path / "demo" / "panels.png").stat().st_size > 1000
     assert read_curve(metrics, "toy_sum") == [(step, one) for step, one in enumerate(accuracies) if one]
