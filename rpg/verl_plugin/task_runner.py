@@ -6,7 +6,7 @@ from verl.trainer.main_ppo import TaskRunnerV1
 
 from rpg import verl_plugin
 from rpg.verl_plugin import watchdog
-from rpg.verl_plugin.patches import file_logger, reward_worker
+from rpg.verl_plugin.patches import bootstrap, file_logger, reward_worker
 
 _VerlTaskRunner = TaskRunnerV1.__ray_metadata__.modified_class  # type: ignore[attr-defined]
 
@@ -20,6 +20,7 @@ class RPGTaskRunner(_VerlTaskRunner):
         from rpg.verl_plugin import trainer
 
         watchdog.arm(config.rpg.stall_limit, config.rpg.time_limit)
+        bootstrap.install()
         file_logger.install()
         reward_worker.install()
         verl_plugin.install()  # verl imports external_lib only in its workers

@@ -11,7 +11,7 @@ from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 
 from rpg.verl_plugin.actor_loss import INPUTS, ActorLoss
 from rpg.verl_plugin.engine import register_engine
-from rpg.verl_plugin.patches import fused_head
+from rpg.verl_plugin.patches import fused_head, unread_rows
 from rpg.verl_plugin.patches.anchor import AnchorWorker
 from rpg.verl_plugin.reference import Reference
 
@@ -110,6 +110,7 @@ class RPGActorRolloutRefWorker(AnchorWorker, ActorRolloutRefWorker):
         register_engine()
         if self.config.model.get("use_fused_kernels"):
             fused_head.install()
+            unread_rows.install()
         super().init_model()
         if self.actor is None:
             return
