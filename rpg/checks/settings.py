@@ -16,7 +16,6 @@ ULYSSES = "ulysses_sequence_parallel_size"
 # effect, and what happens with another
 FIXED = {
     f"{ACTOR}.clip_ratio": ((0.2,), "is not read; clip=LOW_HIGH sets clip_ratio_low and clip_ratio_high"),
-    f"{ACTOR}.checkpoint.async_save": ((False,), "is Megatron's: with FSDP verl would not update its tracker"),
     "trainer.default_hdfs_dir": ((None,), "is not read with FSDP: verl copies nothing there"),
     f"{ROLLOUT}.repetition_penalty": ((None, 1.0), "is not read: verl always sends 1"),
     "trainer.critic_warmup": ((0,), "would leave out the actor's updates; there is no critic"),
