@@ -65,6 +65,7 @@ def freeze(run: RunConfig, *, contents: bool = True) -> RunConfig:
 
 def _local(key: str, path: str) -> str:
     """Return a path without ~ and without a / at its end, as verl opens it; that of data or code absolute."""
+    path = path.removeprefix("file://")
     if "://" in path or (key == EXTERNAL_LIB and not path.endswith(external.FILE)):  # an address, a module
         return path
     local = os.path.expanduser(path).rstrip("/") or path

@@ -71,15 +71,11 @@ def test_code_of_the_user_is_known_by_its_content(tmp_path):
     assert list(record.changed(tmp_path, run)) == changed
 
 
-def test_a_directory_of_an_older_version_is_refused(tmp_path):
+def test_a_record_of_an_older_version_and_a_damaged_one_are_refused(tmp_path):
     (tmp_path / CONFIG).write_text("rpg: {kl_coef: 0.0001}")
     (tmp_path / ENVIRONMENT).write_text('{"versions": {"rpg-verl": "0.1.0"}}')
     with pytest.raises(Refused, match=r"was written by rpg-verl 0\.1\.0; resume it with that version"):
         record.changed(tmp_path, small_run(tmp_path))
-
-
-def test_a_damaged_record_is_named(tmp_path):
-    written(tmp_path, small_run(tmp_path))
     (tmp_path / CONFIG).write_text("a: [1")
     with pytest.raises(Refused, match=rf"{CONFIG}: cannot be read"):
         record.changed(tmp_path, small_run(tmp_path))
