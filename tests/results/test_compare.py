@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from rpg.cli import main
 from rpg.results.compare_command import compare, side
 from tests.builders import runs
 
@@ -72,10 +71,3 @@ def test_what_is_measured_in_another_way_is_said_and_not_bold(tmp_path):
     assert accuracy["interval"][0] > 0
     assert not accuracy["clear"]
     assert "the accuracies do not compare: data.max_response_length differ" in notes
-
-
-def test_runs_of_several_settings_are_no_group(tmp_path, capsys):
-    write_run(tmp_path / "a" / "1", 1, [0, 1], reward=0.1)
-    write_run(tmp_path / "a" / "2", 2, [0, 1], reward=0.1, loss="vanilla")
-    assert main(["compare", str(tmp_path / "a"), str(tmp_path / "a" / "1")]) == 2
-    assert "algorithm.adv_estimator" in capsys.readouterr().err

@@ -92,21 +92,6 @@ def test_another_judge_on_saved_samples(tmp_path, capsys, before, judge, expecte
         assert (sample["acc"], sample["score"], sample["pred"]) == (again["acc"], again["score"], again["pred"])
 
 
-def test_what_cannot_be_scored_is_refused(tmp_path, capsys):
-    """Steps whose samples are incomplete are left out."""
-    run_dir = saved_run(tmp_path / "run", "release")
-    assert score(run_dir, "--judge", "verified", "--out", run_dir / "validation") == 2
-    assert "exists; remove it" in capsys.readouterr().err
-    (run_dir / "validation/2.jsonl").write_text('{"input": "')
-    assert score(run_dir, "--judge", "verified") == 0
-    assert list(load(run_dir / "judge-verified").frame.index) == [0, 4]
-    for file in (run_dir / "validation").iterdir():
-        file.unlink()
-    assert score(run_dir, "--judge", "release") == 2
-    assert "no validation with samples" in capsys.readouterr().err
-    assert not (run_dir / "judge-release").exists()
-
-
 def test_rows_of_one_problem_are_told_apart_by_their_answers(tmp_path, capsys):
     run_dir = saved_run(tmp_path / "run", "release")
     rows = [Problem("aime24", "aime24: what is 0 + 7?", truth, "test", {"unit": truth}) for truth in ("9", "7")]
