@@ -1,13 +1,14 @@
 """`verified` against the hand-written pairs, and its search for the answer in a response."""
 
 import pytest
-from pairs import Pair, judge, read_pairs
+from pairs import judge, read_pairs
 
 
-@pytest.mark.parametrize("pair", read_pairs(), ids=lambda pair: f"{pair.kind}: {pair.answer!r} for {pair.truth!r}")
-def test_pair(pair: Pair) -> None:
-    result = judge(f"Some work.\nAnswer: {pair.answer}", pair.truth)
-    assert (result["score"], result["acc"]) == ((1.0, 1.0) if pair.verdict else (-1.0, 0.0)), result
+def test_every_pair() -> None:
+    """Verdict, score and accuracy of all pairs; the failure lists those that are misjudged."""
+    verdicts = [judge(f"Some work.\nAnswer: {pair.answer}", pair.truth) for pair in read_pairs()]
+    assert {(verdict["score"], verdict["acc"]) for verdict in verdicts} == {(1.0, 1.0), (-1.0, 0.0)}
+    assert [pair for pair, verdict in zip(read_pairs(), verdicts, strict=True) if verdict["acc"] != pair.verdict] == []
 
 
 RESPONSES = [
