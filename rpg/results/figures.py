@@ -116,6 +116,7 @@ def draw(axes: Axes, title: str, rows: dict[str, Any], looks: dict[str, Look]) -
     sizes = values[values != 0].abs()
     if title == KL and sizes.max() >= 100 * sizes.min():  # linear around 0, which stays on the axis
         axes.set_yscale("symlog", linthresh=max(sizes.min(), 1e-4 * sizes.max()))
+        axes.yaxis.set_major_formatter("{x:g}")
 
 
 def smooth(frame: Any) -> Any:
