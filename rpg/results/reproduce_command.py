@@ -64,15 +64,15 @@ def run(args: argparse.Namespace) -> int:
     if args.dry_run:
         return 0
     failures = []
-    signals.hold()
+    signals.raise_from_now()
     try:
         for number, (directory, command) in enumerate(planned.items(), start=1):
             print(f"{directory.name}: run {number} of {len(planned)}", flush=True)
             if code := call(command):
                 failures.append(f"failed: {directory.name}: ended with exit code {code}")
-    except signals.Ended as ended:
-        print(f"rpg reproduce: {signals.WORDS[ended.signal]}; the same command continues", file=sys.stderr)
-        return signals.ENDS[ended.signal]
+    except KeyboardInterrupt:
+        print(f"rpg reproduce: {signals.WORDS[signals.ending()]}; the same command continues", file=sys.stderr)
+        return signals.ENDS[signals.ending()]
     if any((directory / METRICS).is_file() for directory in planned):
         show(build_table(load_runs([out / "runs"]), None if table in FIGURES else int(table)))
         print(f"next: {shlex.join(['rpg', 'plot', str(out)])}")
@@ -131,10 +131,8 @@ def call(command: list[str]) -> int:
         preexec_fn=lambda: libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0),
     )  # fmt: skip
     try:
-        while process.poll() is None:
-            signals.check(0.2)
-        return process.returncode
+        return process.wait()
     finally:
-        if process.poll() is None:
+        if process.returncode is None:
             process.terminate()
             process.wait()

@@ -1,7 +1,6 @@
 """`python -m rpg.run [NAME] OVERRIDE...`: start a run."""
 
 import os
-import signal
 import sys
 
 from rpg.run import signals
@@ -17,7 +16,7 @@ def main(name: str | None, overrides: list[str]) -> int:
         return start(name, overrides)
     except KeyboardInterrupt:
         print("interrupted before the run began", file=sys.stderr)
-        return signals.ENDS[signal.SIGINT]
+        return signals.ENDS[signals.ending()]
     except ImportError as error:
         if (message := version.missing_extra(error)) is None:
             raise

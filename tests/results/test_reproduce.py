@@ -16,7 +16,6 @@ from rpg.cli import main
 from rpg.registry.scripts import Script
 from rpg.results import reproduce_command
 from rpg.results.reproduce_command import choose, plan
-from rpg.run import signals
 
 ROOT = Path(__file__).resolve().parents[2]
 ONE = ["--profile", "cpu", "--steps", "2", "--methods", "grpo"]
@@ -38,12 +37,10 @@ sys.exit(7 if fails else 0)
 
 @pytest.fixture
 def stand_in(tmp_path, monkeypatch):
-    """Let the stand-in make the runs; afterwards this process gets signals again, which the command holds."""
+    """Let the stand-in make the runs."""
     (tmp_path / "stand_in.py").write_text(STAND_IN)
     monkeypatch.setattr(Script, "command", [sys.executable, str(tmp_path / "stand_in.py")])
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    yield
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, signals.ENDS)
 
 
 def reproduce(out: Path, *arguments: str) -> int:
