@@ -88,16 +88,10 @@ class Reference:
         """Restore what `save` wrote with the same number of ranks; a fixed reference may begin to move.
 
         Raises:
-            FileNotFoundError: the checkpoint holds no such reference.
+            FileNotFoundError: it was written with mode=old or on another number of ranks (checks/checkpoint.py).
             ValueError: mode=fixed, and the checkpoint's reference has moved.
         """
         path = directory / _file_name()
-        if not path.is_file():
-            raise FileNotFoundError(
-                f"{path}: this checkpoint holds no reference for rpg.reference.mode={self.mode} on "
-                f"{torch.distributed.get_world_size()} rank(s). It was written with mode=old or on another number of "
-                "ranks: resume with those, or start over in another directory"
-            )
         written = torch.load(path, map_location="cpu", weights_only=True)
         if "shards" in written and self.mode not in MOVING:
             raise ValueError(f"{path}: this reference has moved: resume with the rpg.reference.mode that moved it")

@@ -1,24 +1,21 @@
 """The order of a batch: responses by prompt, prompts as they were requested. verl's is that of the responses' ends."""
 
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING
+from typing import Any
 
 import transfer_queue as tq
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
-
-if TYPE_CHECKING:
-    from rpg.verl_plugin.trainer import RPGTrainer
 
 
 class BatchByPrompt(ReplayBuffer):
     """verl's replay buffer with batches in the order of their prompts; tells the trainer what verl drops silently.
 
     Attributes:
-        trainer: whose counters are used; set after construction.
+        trainer: the RPGTrainer whose counters are used; set after construction.
     """
 
-    trainer: "RPGTrainer"
+    trainer: Any
 
     def sample(self, global_steps: int, partition_id: str, batch_size: int) -> tuple[KVBatchMeta, dict]:
         """As in verl; adds counts of what the batch lacks, before verl pads it."""

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 PACKAGE = "schedulefree"
 OPTIMIZER = "AdamWScheduleFree"
-OPTIM = "actor_rollout_ref.actor.optim"
 INSTALL = "pip install 'schedulefree>=1.4'"
 
 

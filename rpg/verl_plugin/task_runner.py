@@ -1,5 +1,7 @@
 """verl's TaskRunner with our reward worker, our trainers and a watchdog, for which verl has no keys."""
 
+import faulthandler
+
 import ray
 from omegaconf import DictConfig
 from verl.trainer.main_ppo import TaskRunnerV1
@@ -28,4 +30,4 @@ class RPGTaskRunner(_VerlTaskRunner):
         try:
             super().run(config)
         finally:
-            watchdog.disarm()
+            faulthandler.cancel_dump_traceback_later()

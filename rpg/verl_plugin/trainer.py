@@ -4,7 +4,7 @@ verl builds and evaluates a reference model only for its own KL terms (`use_kl_l
 losses contain their KL, so these terms are off, and the trainer below requests the reference itself.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import Any
 
 import ray
@@ -48,9 +48,8 @@ class RPGTrainer(PPOTrainer):
         with open_dict(config.actor_rollout_ref):
             config.actor_rollout_ref.rpg = config.rpg  # which workers do not get
         self._asked = Counter[int]()  # prompts beyond the first batch, by step
-        self._failed: set[str] = set()
+        self._failed = defaultdict[int, set[str]](set)  # groups, by step
         self.filtered: dict[str, float] = {}
-        self._of_step: dict[str, float] = {}
         self._left_out_of_validation = 0
         self._warnings = StepWarnings(config)
         super().__init__(config)
@@ -104,14 +103,6 @@ class RPGTrainer(PPOTrainer):
         metrics = super()._validate()
         return metrics | {LEFT_OUT_OF_VALIDATION: self._left_out_of_validation}
 
-    def step(self, metrics: dict, timing_raw: dict) -> Any:
-        """As in verl, which averages metrics over a batch's parts (separate_async); ours are sums or last values."""
-        self._of_step = {}
-        self._failed = set()
-        batch = super().step(metrics, timing_raw)
-        metrics.update(self._of_step)
-        return batch
-
     def _refill(self, num_prompts: int) -> int:
         """Request prompts for those that the replay buffer dropped, up to max_num_gen_batches batches per step."""
         self._asked[self.global_steps] += num_prompts
@@ -137,20 +128,17 @@ class RPGTrainer(PPOTrainer):
         buffer.trainer, buffer.refill_fn, buffer.poll_interval = self, self._refill, self.config.rpg.poll_interval
         return buffer
 
-    def _add(self, counts: dict[str, float]) -> None:
-        for key, value in counts.items():
-            self._of_step[key] = self._of_step.get(key, 0) + value
-
     def note_failed(self, groups: set[str]) -> None:
         """Count groups that an asynchronous trainer drops and replaces because one of their responses failed.
 
         Raises:
             RuntimeError: their share of a batch exceeds rpg.left_out_limit.
         """
-        if groups - self._failed:
-            self._failed |= groups
-            report = f"{len(self._failed)} groups failed (rollout or reward) and are sampled again"
-            self._tell_of_missing(len(self._failed), self.config.data.train_batch_size, report)
+        failed = self._failed[self.global_steps]
+        if groups - failed:
+            failed |= groups
+            report = f"{len(failed)} groups failed (rollout or reward) and are sampled again"
+            self._tell_of_missing(len(failed), self.config.data.train_batch_size, report)
 
     def _tell_of_missing(self, count: int, of: int, report: str) -> None:
         report = f"step {self.global_steps}: {report}; reasons are in {LEFT_OUT} or the log"
@@ -182,24 +170,18 @@ class RPGTrainer(PPOTrainer):
         expected = prompts * (rollout.val_kwargs.n if partition == "val" else rollout.n)
         left_out = expected - groups.total()
         if left_out:
-            self._tell_of_missing(
-                left_out, expected, f"{left_out} of {expected} responses of {partition} were left out"
-            )
-        ones = sum(size == 1 for size in groups.values())
-        counts = {LEFT_OUT_OF_TRAINING: left_out, "training/groups_of_one": ones}
-        if partition == "train":
-            self._add(counts)
-        else:
+            report = f"{left_out} of {expected} responses of {partition} were left out"
+            self._tell_of_missing(left_out, expected, report)
+        if partition == "val":
             self._left_out_of_validation += left_out
-        return counts
+        ones = sum(size == 1 for size in groups.values())
+        return {LEFT_OUT_OF_TRAINING: left_out, "training/groups_of_one": ones}
 
     def _update_actor(self, batch: Any, metrics: dict) -> Any:
         batch = super()._update_actor(batch, metrics)
         for prefix, wanted in MOVED.items():
             for key in [key for key in metrics if key.startswith(prefix)]:
                 metrics[wanted + key.removeprefix(prefix)] = metrics.pop(key)
-        self._of_step |= {key: value for key, value in metrics.items() if key.startswith("reference/")}
-        self._add({"actor/skipped_steps": metrics["actor/skipped_steps"]})
         return batch
 
 

@@ -17,8 +17,3 @@ def arm(stall_limit: float | None, time_limit: float | None) -> None:
     left = None if time_limit is None else max(BEGAN + time_limit - time.monotonic(), 1e-3)
     if waits := [seconds for seconds in (stall_limit, left) if seconds is not None]:
         faulthandler.dump_traceback_later(min(waits), exit=True, file=STDERR)
-
-
-def disarm() -> None:
-    """Set no limit from now on."""
-    faulthandler.cancel_dump_traceback_later()

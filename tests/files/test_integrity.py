@@ -25,13 +25,6 @@ def chosen(directory: Path) -> tuple[str | None, list[str], bool]:
     return choice.newest and choice.newest.name, [path.name for path in choice.passed_over], choice.verl_takes_it
 
 
-def test_a_complete_checkpoint_with_an_export_in_it(tmp_path):
-    step = write_complete(tmp_path, 4)
-    (step / "hf").mkdir()
-    (step / "hf" / "model.safetensors").write_bytes(b"w")
-    assert manifest.fault(step) is None
-
-
 @pytest.mark.parametrize("name", [MODEL, OPTIMIZER, "data.pt"])
 def test_a_cut_or_missing_file_is_named(tmp_path, name):
     step = write_complete(tmp_path, 4)

@@ -54,18 +54,3 @@ manifest.write(directory)
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -signal.SIGKILL
     assert manifest.fault(tmp_path / "global_step_4").startswith("manifest.json is missing")
     assert manifest.fault(write_complete(tmp_path, 4)) is None
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"\xff\xfe\x00",
-        b"[]",
-        b'{"format": 1, "files": {"data.pt": {"bytes": 4}}}',
-    ],
-)
-def test_a_manifest_that_cannot_be_used(tmp_path, content):
-    step = write_complete(tmp_path, 4)
-    (step / manifest.NAME).write_bytes(content)
-    assert manifest.fault(step).startswith("manifest.json ")

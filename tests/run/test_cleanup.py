@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from multiprocessing import shared_memory
 
 from rpg.run import cleanup
 
@@ -35,10 +34,3 @@ def test_weights_of_a_killed_process():
     process.wait()
     assert file in cleanup.remove_weights()
     assert not file.exists()
-
-
-def test_weights_that_this_process_maps():
-    buffer = shared_memory.SharedMemory(f"{PREFIX}own_{os.getpid()}", create=True, size=4096)
-    assert cleanup.SHARED / buffer.name not in cleanup.remove_weights()
-    buffer.close()
-    buffer.unlink()

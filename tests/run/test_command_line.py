@@ -16,8 +16,6 @@ from rpg.data.parquet import repeated_rows, write_together
 from rpg.data.toy import toy_problems
 from rpg.registry.scripts import RECIPE as LINK
 from rpg.registry.scripts import find
-from rpg.run import start
-from rpg.verl_plugin import resolvers
 
 ODD = "a b,c='d'\"([{}$x\\ü#;&*"
 VARIABLES = ("MODEL_PATH", "TRAIN_FILE", "TEST_FILE", "CKPTS_DIR", "NNODES", "RAY_ADDRESS", "DRY_RUN")
@@ -57,26 +55,6 @@ def test_paths_of_any_letters(tmp_path):
     assert config["data"]["train_files"] == paths["TRAIN_FILE"]
     assert config["data"]["val_files"] == paths["TEST_FILE"]
     assert config["trainer"]["default_local_dir"] == f"{paths['CKPTS_DIR']}/grpo_cpu"
-
-
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
-        ("[ a b.parquet , /ü/it's(1)=.parquet ]", ["a b.parquet", "/ü/it's(1)=.parquet"]),
-        ("['a,b.parquet',\"it's, c.parquet\",1e-4]", ["a,b.parquet", "it's, c.parquet", "1e-4"]),
-        ("one.parquet", "one.parquet"),
-    ],
-)
-def test_files_of_the_environment(monkeypatch, text, names):
-    monkeypatch.setenv("TRAIN_FILE", text)
-    assert resolvers.files("TRAIN_FILE", "otherwise") == names
-    assert resolvers.files("NO_SUCH_VARIABLE", "otherwise") == "otherwise"
-
-
-def test_a_dry_run(monkeypatch):
-    for value, shows in (("1", True), ("yes", True), ("", False), ("0", False), ("off", False)):
-        monkeypatch.setenv("DRY_RUN", value)
-        assert start.dry_run() is shows
 
 
 @pytest.fixture(scope="module")

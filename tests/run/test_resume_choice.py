@@ -29,14 +29,6 @@ def launch(toy, monkeypatch, capsys):
     return launcher
 
 
-def test_a_whole_newest_one_is_left_to_verl(toy, launch):
-    write_complete(toy / "run", 4, ranks=1)
-    code, run, err = launch()
-    assert code == 0
-    assert (run["trainer.resume_mode"], run["trainer.resume_from_path"]) == ("auto", None)
-    assert "global_step" not in err
-
-
 def test_a_damaged_newest_one_is_passed_over(toy, launch):
     """config.yaml has the resume path; verl's tracker is unchanged."""
     write_complete(toy / "run", 2, ranks=1)
@@ -77,16 +69,6 @@ def test_a_checkpoint_of_other_ranks_is_not_loadable_here(toy, launch):
     assert launch("trainer.resume_mode=resume_path", path, *two)[0] == 0
 
 
-def test_files_of_other_nodes_are_not_missed(toy, launch):
-    """Without a shared directory the driver sees no shard, or those of its own ranks."""
-    step = write_complete(toy / "run", 4, ranks=1)
-    for shard in (step / "actor").glob("*_world_size_*"):
-        shard.unlink()
-    manifest.write(step)
-    code, _, err = launch()
-    assert (code, "ranks" in err) == (0, False)
-
-
 @pytest.mark.parametrize(
     ("override", "contents"),
     [
@@ -107,12 +89,3 @@ def test_shards_of_another_model_or_optimizer(toy, launch, override, contents):
     fits = "weight_decay" in override or contents is not None
     assert code == (0 if fits else 2), err
     assert ("global_step_4 was saved with" in err) == (not fits)
-
-
-def test_a_damaged_record_beside_a_checkpoint_is_named(toy, launch):
-    write_complete(toy / "run", 4, ranks=1)
-    (toy / "run/config.yaml").write_text("3")
-    code, _, err = launch()
-    assert code == 2
-    assert f"{toy / 'run/config.yaml'}: cannot be read" in err
-    assert "remove it" in err

@@ -59,12 +59,6 @@ def test_another_validation_after_a_resume_is_recorded(tmp_path):
     assert [start["changed"] for start in starts] == [{}, {"data.val_max_samples": [-1, 8]}]
 
 
-def test_the_login_of_a_clusters_address_is_hidden(tmp_path, monkeypatch):
-    """tests/e2e/test_two_ranks.py looks for other secrets in all files of a run."""
-    monkeypatch.setenv("RAY_ADDRESS", "http://me:password@head:8265")
-    assert rundir.environment(config(tmp_path))["ray_address"] == "http://***@head:8265"
-
-
 def test_a_validation_alone_does_not_rewrite_a_training(tmp_path):
     with rundir.held(config(tmp_path)):
         pass

@@ -1,7 +1,5 @@
 """Rejected runs: exit code 2, one line per error, no side effects."""
 
-import pytest
-
 from rpg.run import start
 from tests.builders.toy_run import overrides
 
@@ -29,49 +27,3 @@ def test_a_refusal_by_verl_leaves_nothing_behind(toy, capsys):
     assert start.start(None, [*overrides(toy), "method=null", "algorithm.adv_estimator=rpg", loss, *preload]) == 2
     assert any(line.startswith(f"{loss}: is not registered with verl") for line in errors(capsys.readouterr().err))
     assert not (toy / "run").exists()
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "said"),
-    [  # CKPTS_DIR= would put a run into the root of the file system
-        *((name, "", f"{name} is set but empty; give it a value, or unset it") for name in ("CKPTS_DIR", "MODEL_PATH")),
-        *(("NNODES", value, value) for value in ("abc", "0")),
-        ("GPU_MEMORY_GB", "24 GB", "24 GB"),
-    ],
-)
-def test_a_variable_that_is_empty_or_no_number(name, value, said, monkeypatch, capsys):
-    monkeypatch.setenv("DRY_RUN", "1")
-    monkeypatch.setenv(name, value)
-    assert start.start(None, ["trainer.experiment_name=t", "profile=one_gpu"]) == 2
-    (line,) = errors(capsys.readouterr().err)
-    assert said in line
-
-
-@pytest.mark.parametrize(
-    ("override", "said"),
-    [
-        ("trainer.default_local_dir=${oc.env:NO_SUCH_VARIABLE}", "NO_SUCH_VARIABLE"),
-        ("reward.custom_reward_function=null", "reward.custom_reward_function"),
-    ],
-)
-def test_configuration_errors_have_exit_code_2(toy, override, said, capsys):
-    assert start.start(None, [*overrides(toy), override]) == 2
-    assert said in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("override", "proposed"),
-    [
-        ("algorithm.filter_groups.metric=accuracy", "acc"),
-        ("actor_rollout_ref.actor.policy_loss.loss_mode=rpg_rf_urlk_clip_ppo", "rpg_rf_urkl_clip_ppo"),
-    ],
-)
-def test_a_dry_run_refuses_wrong_settings(override, proposed, capsys, monkeypatch):
-    """Suggests the nearest name; does not check the missing files and model."""
-    monkeypatch.setenv("DRY_RUN", "1")
-    assert start.start(None, ["trainer.experiment_name=t", "method=null", "algorithm.adv_estimator=rpg", override]) == 2
-    refused = capsys.readouterr()
-    assert refused.out == ""
-    (line,) = errors(refused.err)
-    assert line.startswith(f"{override.lstrip('+')}: ")
-    assert proposed in line

@@ -117,10 +117,6 @@ def test_a_run_has_one_job_at_a_time(client, monkeypatch, statuses, job):
     assert submit.job_of(run_config({"trainer.default_local_dir": "/x/t"}), "http://head:8265") == job
 
 
-def test_an_evaluation_has_a_job_of_its_own(client):
-    assert submit.job_of(run_config({"trainer.default_local_dir": "/x/eval 4"}), "http://head:8265") == "t-eval_4"
-
-
 def test_a_missing_cluster(client, capsys):
     os.environ["RAY_ADDRESS"] = "http://nobody:8265"
     assert start.start(None, ["method=dapo", "trainer.experiment_name=t"]) == 2

@@ -91,18 +91,6 @@ def build(queue, tmp_path):
         def _compute_advantage(self, batch, metrics):
             return "verl's"
 
-        def _update_actor(self, batch, metrics):
-            metrics.update({"actor/reference/age": self.ages.pop(0), "actor/skipped_steps": 1.0})
-            return batch
-
-        def step(self, metrics, timing_raw):
-            for left_out in (3, 4):  # in two parts
-                keys = [f"{prompt}_{session}_0" for prompt in "abcd" for session in range(3)][left_out:]
-                self.count(keys, "train", 4)
-                self._update_actor(None, {})
-            metrics["reference/age"] = 3.0  # verl's average of the parts
-            return "batch"
-
     def trainer(mode: str = "sync", **changes: Any) -> Any:
         separate = ["schedule=separate"] if mode == "separate_async" else []
         config = composed("method=dapo", *separate).copy()
@@ -112,7 +100,7 @@ def build(queue, tmp_path):
                  "trainer.default_local_dir": str(tmp_path), "trainer.v1.trainer_mode": mode}  # fmt: skip
         for key, value in (small | {key.replace("__", "."): value for key, value in changes.items()}).items():
             OmegaConf.update(config, key, value)
-        made = type("Trainer", (RPGTrainer, Verl, verls[mode]), {"asked": [], "ages": [2, 4]})(config)
+        made = type("Trainer", (RPGTrainer, Verl, verls[mode]), {"asked": []})(config)
         made.global_steps = 7
         return made
 
@@ -158,13 +146,6 @@ def test_a_batch_is_in_the_order_of_prompts_and_not_of_ends(build, queue, mode):
     assert len(batch.tags) == 12
 
 
-def test_a_sampler_of_the_users_that_is_not_ours_is_refused(build, tmp_path):
-    """Its batches would be in another order, and what they lack would not be counted."""
-    (tmp_path / "mine.py").write_text("from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer as Mine\n")
-    with pytest.raises(TypeError, match="custom_sampler"):
-        build(trainer__v1__sampler__custom_sampler={"path": str(tmp_path / "mine.py"), "name": "Mine"})
-
-
 def test_padding_is_no_group_and_surplus_groups_are(build):
     trainer = build()
     trainer.filtered = {"x": 1.0}
@@ -197,14 +178,6 @@ def test_an_asynchronous_trainer_makes_failed_groups_anew_up_to_a_limit(build, q
     queue.finish("g", "failure")
     with pytest.raises(RuntimeError, match="left_out_limit"):
         trainer.replay_buffer.sample(global_steps=7, partition_id="train", batch_size=4)
-
-
-def test_of_a_batch_in_parts_counts_are_summed_and_the_reference_is_as_it_stands(build):
-    """verl averages the parts' metrics under separate_async."""
-    metrics = {}
-    assert build().step(metrics, {}) == "batch"
-    assert metrics == {"reference/age": 4, "actor/skipped_steps": 2.0, "training/left_out_responses": 7,
-                       "training/groups_of_one": 0}  # fmt: skip
 
 
 def test_what_is_missing_is_counted(build):

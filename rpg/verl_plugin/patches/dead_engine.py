@@ -9,7 +9,6 @@ May go when a run whose vLLM engine is killed stops by itself (tests/e2e/test_fa
 
 import os
 import sys
-import threading
 import time
 import traceback
 from typing import Any
@@ -18,11 +17,7 @@ INTERVAL = 1.0  # seconds between two polls of the engine
 
 
 def watch(server: Any) -> None:
-    """End this process when server.engine, a vLLM AsyncLLM, is dead."""
-    threading.Thread(target=_watch, args=(server,), daemon=True).start()
-
-
-def _watch(server: Any) -> None:
+    """Wait until server.engine, a vLLM AsyncLLM, is dead, and end this process then."""
     while True:
         time.sleep(INTERVAL)
         engine = getattr(server, "engine", None)  # in a replica on several nodes, only the first has an engine

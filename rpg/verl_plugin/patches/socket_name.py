@@ -9,6 +9,7 @@ May go when verl names the socket by more than Ray's job id (ServerAdapter.__ini
 """
 
 import os
+import threading
 
 import ray
 from verl.workers.rollout.vllm_rollout import vllm_async_server, vllm_rollout
@@ -48,7 +49,7 @@ class vLLMHttpServer(vllm_async_server.vLLMHttpServer):
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
         os.environ["VERL_RAY_JOB_ID"] = socket_id()
-        dead_engine.watch(self)
+        threading.Thread(target=dead_engine.watch, args=(self,), daemon=True).start()
 
 
 class vLLMReplica(vllm_async_server.vLLMReplica):

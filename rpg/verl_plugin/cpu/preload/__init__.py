@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 HERE = Path(__file__).parent
-GRACE = 10.0  # seconds from SIGTERM to SIGKILL
 
 # Forking a process with threads is not safe; these libraries would start threads at import.
 SINGLE_THREADED = {
@@ -32,6 +31,7 @@ class Preloaded:
     """A running import server.
 
     executable: path of a program that behaves like this Python interpreter with the modules imported.
+    pid: the server's process.
     """
 
     def __init__(self, early: Sequence[str], late: Sequence[str]):
@@ -63,18 +63,11 @@ class Preloaded:
                 env={**os.environ, **SINGLE_THREADED},
             )
         os.close(open_until_done)
+        self.pid = self._server.pid
 
     def wait_for_early(self) -> None:
-        """Return when the early imports are done or have failed (see failure).
-
-        On two cores, processes that start during the imports start late.
-        """
+        """Return when the early imports are done or have failed: processes that start meanwhile start late."""
         os.read(self._early, 1)  # the server closes the other end
-
-    @property
-    def pid(self) -> int:
-        """The server's process."""
-        return self._server.pid
 
     def failure(self) -> str | None:
         """Return why no more programs can start, or None."""
@@ -86,11 +79,7 @@ class Preloaded:
 
     def close(self) -> None:
         """End the server and remove its files. Programs that it started continue."""
-        self._server.terminate()
-        try:
-            self._server.wait(GRACE)
-        except subprocess.TimeoutExpired:  # it was forking
-            self._server.kill()
-            self._server.wait()
+        self._server.kill()
+        self._server.wait()
         os.close(self._early)
         self._folder.cleanup()
