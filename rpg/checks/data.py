@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from rpg.config.run_config import RunConfig
-from rpg.config.verl_keys import MODEL
+from rpg.config.verl_keys import MODEL, ROLLOUT
 from rpg.data.check import score_remedy
 from rpg.data.prompts import NoTokenizer, PromptCount, PromptTokenizer, count_prompts
 from rpg.data.readers import DataError, read_file
@@ -140,6 +140,22 @@ def _too_long(run: RunConfig, counts: list[tuple[DataFile, PromptCount]]) -> Fin
             more = f"up to {count.longest} tokens (first: row {count.too_long[0]}): verl would cut their beginning"
             remedy = f"set it to {longest}, or {FILTERED}=true to leave them out"
             yield run.error("data.max_prompt_length", f"{of_file} are longer, {more}", remedy)
+
+
+def agent_loops(run: RunConfig) -> Findings:
+    """verl knows the agent loop of every row, by the column agent_name; it would leave out each response."""
+    from omegaconf import OmegaConf
+    from verl.experimental.agent_loop.agent_loop import _agent_loop_registry
+    from verl.utils.import_utils import resolve_config_path
+
+    listed = f"{ROLLOUT}.agent.agent_loop_config_path"
+    more: Any = OmegaConf.to_container(OmegaConf.load(resolve_config_path(run[listed]))) if run[listed] else []
+    known = {*_agent_loop_registry, *(loop["name"] for loop in more)}
+    for file in usable_files(run):
+        names = file.distinct("agent_name") if "agent_name" in pq.read_schema(file.name).names else []
+        if unknown := [shown(name) for name in names if name not in known]:
+            remedy = f"verl has {', '.join(sorted(known))}; add others by {listed}"
+            yield file.error(f"agent_name {', '.join(unknown)} is no agent loop", remedy)
 
 
 def _prompts(file: DataFile, key: str) -> Iterator[Any]:

@@ -1,11 +1,12 @@
-"""Checks of the machine: devices, schedulefree, /dev/shm, disk and memory."""
+"""Checks of the machine: devices, packages, names of the working directory, /dev/shm, disk, memory."""
 
 import importlib.util
 import os
 import shutil
 import sys
+from pathlib import Path
 
-from rpg.config.run_config import RunConfig
+from rpg.config.run_config import RunConfig, logs_to
 from rpg.config.verl_keys import ACTOR, FSDP, MODEL, OPTIM, RAY, ROLLOUT
 from rpg.diagnostics import ABSENT, Diagnostic, Findings
 from rpg.files.integrity import steps
@@ -37,11 +38,39 @@ def devices(run: RunConfig) -> Findings:
         yield run.error(GPUS, message, remedy)
 
 
-def optimizer(run: RunConfig) -> Findings:
-    """schedulefree is installed if it is used. Skipped on a cluster, whose nodes have their own packages."""
+# of trainer.logger, the module that verl's Tracking imports after the start; console and file need none
+LOGGERS = {
+    "wandb": "wandb", "tensorboard": "tensorboard", "mlflow": "mlflow", "swanlab": "swanlab", "clearml": "clearml",
+    "trackio": "trackio", "vemlp_wandb": "volcengine_ml_platform", "rl_insight": "rl_insight",
+}  # fmt: skip
+
+
+def packages(run: RunConfig) -> Findings:
+    """Loggers and schedulefree are installed if they are used. Skipped on a cluster, whose nodes have their own."""
+    if run.cluster:
+        return
     impl = f"{OPTIM}.optimizer_impl"
-    if not run.cluster and asked_for(run[impl]) and importlib.util.find_spec(PACKAGE) is None:
+    if asked_for(run[impl]) and importlib.util.find_spec(PACKAGE) is None:
         yield run.error(impl, f"{sys.prefix} has no {PACKAGE}", f"install it with {INSTALL}, or use optim=adamw")
+    for name, module in LOGGERS.items():
+        if logs_to(run["trainer.logger"], name) and importlib.util.find_spec(module) is None:
+            yield run.error("trainer.logger", f"{sys.prefix} has no {module}", f"install it, or leave {name} out")
+
+
+IMPORTED = {"datasets", "numpy", "pandas", "pyarrow", "ray", "torch", "transformers", "verl", "vllm"}
+
+
+def working_directory(run: RunConfig) -> Findings:
+    """No file of the working directory has the name of a module of Python's or of IMPORTED.
+
+    Ray puts the directory first in the search path of its workers: with a types.py there, vLLM ended after 100 s.
+    """
+    names = IMPORTED | sys.stdlib_module_names - {*sys.builtin_module_names, "test"}
+    for path in sorted([*Path.cwd().glob("*.py"), *Path.cwd().glob("*/__init__.py")]):
+        name = path.parent.name if path.name == "__init__.py" else path.stem
+        if name in names:
+            message = f"would be imported instead of the installed {name} by the run's processes"
+            yield Diagnostic(str(path), ABSENT, message, "rename it, or start the run in another directory")
 
 
 SHARED_MEMORY = 2**30  # bytes; NCCL's documentation asks for 1 GB in a container

@@ -42,7 +42,8 @@ CHECKS: dict[tuple[Cost, Subject], tuple[Check, ...]] = {
     ("cheap", "files"): (data.data_files, model.model_directory),
     ("cheap", "machine"): (
         machine.devices,
-        machine.optimizer,
+        machine.packages,
+        machine.working_directory,
         machine.shared_memory,
         machine.disk,
     ),
@@ -51,6 +52,7 @@ CHECKS: dict[tuple[Cost, Subject], tuple[Check, ...]] = {
     ("verl", "files"): (
         model.trained_as_it_is,
         data.prompts_fit,
+        data.agent_loops,
         user.truths,
         user.reward_trial,
         checkpoint.checkpoint,

@@ -36,6 +36,8 @@ def furnished(tmp_path_factory) -> Path:
     table = pq.read_table(toy / "test.parquet")
     riddles = table.set_column(0, "data_source", pa.array(["riddles"] * len(table)))
     pq.write_table(riddles, toy / "riddles.parquet")
+    agents = pa.array(["single_turn_agent", "singel_turn_agent"] * (len(table) // 2))
+    pq.write_table(table.append_column("agent_name", agents), toy / "agents.parquet")
     write_truths(toy / "letters.parquet", "ABCD")
     (toy / "resumed").mkdir()
     (toy / "resumed/latest_checkpointed_iteration.txt").write_text("5")
@@ -48,6 +50,8 @@ def furnished(tmp_path_factory) -> Path:
     queue.write_text('[{"position": 0}, {"position": 1}]')
     for made in (toy / "ahead/global_step_4", write_verl(toy / "weights", 4, ranks=1, kinds=("model",))):
         manifest.write(made)
+    (toy / "adapter").mkdir()
+    (toy / "adapter/adapter_config.json").write_text('{"base_model_name_or_path": "maker/base", "r": 12}')
     for name, config in MODELS.items():
         (toy / name).mkdir()
         (toy / name / "config.json").write_text(config)

@@ -126,3 +126,14 @@ def test_disk(tmp_path, monkeypatch):
     (tmp_path / "run/global_step_20").mkdir(parents=True)
     assert not refused(1.5)
     assert refused(1.5, resume_mode="disable")
+
+
+def test_a_file_that_hides_a_library(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("types.py", "datasets/__init__.py", "mine.py", "test.py", "sys.py", "torch/notes.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    errors = list(machine.working_directory(run_config()))
+    assert [error.key for error in errors] == [str(tmp_path / name) for name in ("datasets/__init__.py", "types.py")]
+    monkeypatch.chdir(Path(__file__).parents[2])
+    assert not list(machine.working_directory(run_config()))
