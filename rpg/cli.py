@@ -13,8 +13,6 @@ import sys
 from importlib import metadata
 from types import ModuleType
 
-import shtab
-
 from rpg.diagnostics import UserError, did_you_mean, printable
 from rpg.verl_plugin import version
 
@@ -41,11 +39,15 @@ COMMANDS = {  # name: package, what it does, an example
 }  # fmt: skip
 NO_PAGE = "there is no HTML page; plot writes pictures, `rpg watch RUN --answers N` shows answers, W&B shares runs"
 RETIRED = {  # command, or command and option, that is gone: what to use instead
+    "--print-completion": "`rpg COMMAND --help` lists the options",
     "lab": "the laboratory is not part of the package; in a checkout: python -m scripts.studies.lab",
     "compare --answers": "`rpg watch RUN --answers N` shows answers; validation/STEP.jsonl has all",
     "compare --json": "`rpg table --format csv` has the numbers of each run",
     "data build --low": "operands are 0 to 99; for other sums build a table of your own: --from FILE",
     "data build --high": "operands are 0 to 99; for other sums build a table of your own: --from FILE",
+    "data build --repeat": "for more answers to each problem: actor_rollout_ref.rollout.val_kwargs.n=K in the run",
+    "data build --max-prompt-length": "--model prints the lengths; `rpg doctor` knows the run's limit",
+    "data check --max-prompt-length": "--model prints the lengths; `rpg doctor` knows the run's limit",
     "data check --json": "the exit code says whether a file has errors (1) or none (0)",
     "data check --tokenizer": "--model DIR",
     "doctor --json": "the exit code says whether a check failed (1) or none (0)",
@@ -107,12 +109,10 @@ def main(argv: list[str] | None = None) -> int:
 def _main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="rpg", description="KL-regularised policy gradients for verl.")
     parser.add_argument("--version", action="version", version=f"rpg {metadata.version('rpg-verl')}")
-    shtab.add_argument_to(parser, "--print-completion", help="print this shell's completion script")
-    every = bool(argv) and argv[0].startswith("--print-completion")
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, (_, does, example) in COMMANDS.items():
         subparser = subparsers.add_parser(name, help=does, description=f"{does}.", epilog=f"example: {example}")
-        if every or name in argv[:1]:  # importing torch for `rpg --help` would cost seconds
+        if name in argv[:1]:  # importing torch for `rpg --help` would cost seconds
             command(name).configure(subparser)
     if not argv:
         parser.print_help(sys.stderr)

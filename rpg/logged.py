@@ -10,9 +10,7 @@ LEFT_OUT_OF_VALIDATION = "validation/left_out_responses"  # accuracies count the
 # a batch in which all are equal teaches nothing
 SCORES, ADVANTAGES = ("critic/score/{}", "critic/advantages/{}")  # max, min
 MASS = "training/off_policy/mass"  # of pi_theta on the tokens that rollouts can sample
-PART = "train-aux/{name}/mean"  # a further number of the reward function, over the groups of the batch
 OF_VALIDATIONS = ("val-core/", "val-aux/", "validation/")  # prefixes of the metrics of a validation
-MEAN_ACCURACY = "val-core/{data_source}/acc/mean@{k}"
 VALIDATED = re.compile(r"val-core/(?P<data_source>.+)/(?P<variable>acc|reward)/mean@\d+", re.DOTALL)
 
 

@@ -83,7 +83,7 @@ def shape_of(model: str) -> Shape | None:
             config.get("num_key_value_heads") or heads, config.get("head_dim") or hidden // heads,
             config["vocab_size"], config.get("tie_word_embeddings") is True,
         )  # fmt: skip
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+    except (OSError, ValueError, LookupError) as error:
         raise BadSetting(f"{file}: no estimate for this kind of model: {error!r}") from error
 
 

@@ -22,7 +22,6 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from rpg.cli import COMMANDS
-from rpg.toy.sums import MODEL_FILES
 from rpg.verl_plugin.version import SYSTEM as VERSIONS
 from tests.builders.runs import write_run
 
@@ -99,7 +98,7 @@ def test_what_is_imported_is_declared():
 
 def test_base_excludes_no_version_and_the_extra_is_the_plugins_range():
     """pip replaces an installed package only for a version that a requirement excludes."""
-    assert {*PROJECT["dependencies"]} == {"numpy", "packaging", "shtab", "torch"}  # no versions, no extras
+    assert {*PROJECT["dependencies"]} == {"numpy", "packaging", "torch"}  # no versions, no extras
     (verl,) = [one for one in map(Requirement, SYSTEM) if one.name == "verl"]
     assert verl.specifier == SpecifierSet(VERSIONS)
 
@@ -171,6 +170,7 @@ class Installed:
             "HOME": str(self.home),
             "TMPDIR": str(self.caches),  # torch makes a folder there
             "MPLCONFIGDIR": str(self.caches),  # matplotlib's list of fonts
+            "HF_HOME": str(self.caches),  # locks of `datasets`
             "PYTHONDONTWRITEBYTECODE": "1",
             "HF_HUB_OFFLINE": "1",
             "OMP_NUM_THREADS": "1",
@@ -258,16 +258,11 @@ def test_commands(installed, tmp_path):
 @pytest.mark.slow
 def test_runs_start_from_the_wheel(installed, tmp_path):
     """The demo and a launch script start the environment's interpreter, which no variable names."""
-    installed.run(tmp_path, "rpg", "data", "build", "toy", "--out", "runs/toy")
-    model = tmp_path / "runs/toy/model"
-    model.mkdir()
-    for name in MODEL_FILES:
-        (model / name).write_text("there")
     script = installed.site / "rpg/recipe/cpu/run_grpo_cpu.sh"
     for command in (["rpg", "demo", "--model", "toy"], ["bash", script]):
         printed = installed.run(tmp_path, *command, DRY_RUN="1")
         config = yaml.safe_load(printed[printed.index("actor_rollout_ref:") :].partition("\nmetrics, configuration")[0])
-        assert config["actor_rollout_ref"]["model"]["path"] == str(model)
+        assert config["actor_rollout_ref"]["model"]["path"] == str(tmp_path / "runs/toy/model")
         assert config["data"]["train_files"] == str(tmp_path / "runs/toy/toy_train.parquet")
 
 

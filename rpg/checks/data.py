@@ -1,6 +1,5 @@
 """Checks of a run's parquet files and their prompts, read as the run reads them."""
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,18 +8,14 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from rpg.config.run_config import RunConfig
-from rpg.config.user_code import PATH, is_ours
-from rpg.config.verl_keys import MODEL, ROLLOUT
+from rpg.config.verl_keys import MODEL
 from rpg.data.check import score_remedy
 from rpg.data.prompts import NoTokenizer, PromptCount, PromptTokenizer, count_prompts
 from rpg.data.readers import DataError, read_file
 from rpg.diagnostics import Diagnostic, Findings, shown
 from rpg.rewards import is_known
 
-PATTERN = re.compile(r"[*?\[\]]|::")  # what datasets.load_dataset does not take literally
-
 BUILD = "build it: bash scripts/prepare_data.sh (7b, 4b), `rpg data build gsm8k`, `rpg demo --prepare-only` (cpu)"
-DEFAULT_LOOP, LOOPS = f"{ROLLOUT}.agent.default_agent_loop", f"{ROLLOUT}.agent.agent_loop_config_path"
 TRAIN, VAL, FILTERED = "data.train_files", "data.val_files", "data.filter_overlong_prompts"
 BATCH, EPOCHS, STEPS = "data.train_batch_size", "trainer.total_epochs", "trainer.total_training_steps"
 
@@ -67,7 +62,7 @@ def data_files(run: RunConfig) -> Findings:
             continue
         if file.key == TRAIN:
             counts.append(pq.read_metadata(file.name).num_rows)
-        if is_ours(run[PATH]):
+        if run.own_reward is None:
             unknown = sorted((source for source in file.distinct("data_source") if not is_known(source)), key=str)
             if unknown:
                 names = ", ".join(map(shown, unknown))
@@ -78,12 +73,8 @@ def data_files(run: RunConfig) -> Findings:
 
 def fault(file: DataFile, prompt_key: str) -> Diagnostic | None:
     """Return why the run cannot use a file: its name, its footer, its columns; None if it can."""
-    path = Path(file.name)
-    if not path.is_file():
+    if not Path(file.name).is_file():
         return file.error("no such file", BUILD)
-    if path.suffix != ".parquet" or PATTERN.search(file.name):
-        message = "is read by datasets, which needs a name that ends in .parquet and has no * ? [ ] or ::"
-        return file.error(message, "rename it, or build one by `rpg data build --from FILE`")
     try:
         _, row = next(read_file(file.name), ("", None))
     except DataError as error:
@@ -104,27 +95,6 @@ def _enough_rows(run: RunConfig, rows: int) -> Findings:
     elif planned is not None and run[EPOCHS] * batches < planned:
         message = f"is more than {run.shown(EPOCHS)} of {batches} steps: verl would end before its last checkpoint"
         yield run.error(STEPS, message, f"raise {EPOCHS}, or set this to null")
-
-
-def agent_loops(run: RunConfig) -> Findings:
-    """verl knows the agent loop of every row: its column agent_name, or rollout.agent.default_agent_loop without it.
-
-    verl would fail at each response.
-    """
-    from omegaconf import OmegaConf
-    from verl.experimental.agent_loop.agent_loop import _agent_loop_registry
-    from verl.utils.import_utils import resolve_config_path
-
-    loops: Any = OmegaConf.to_container(OmegaConf.load(resolve_config_path(run[LOOPS]))) if run[LOOPS] else []
-    known = {*_agent_loop_registry, *(loop["name"] for loop in loops)}
-    listed = f"verl has {', '.join(sorted(known))}; add others by {LOOPS}"
-    files = usable_files(run)
-    named = [file for file in files if "agent_name" in pq.read_schema(file.name).names]
-    if len(named) < len(files) and run[DEFAULT_LOOP] not in known:
-        yield run.error(DEFAULT_LOOP, "is no agent loop", listed)
-    for file in named:
-        if unknown := [name for name in file.distinct("agent_name") if name not in known]:
-            yield file.error(f"agent_name {', '.join(map(shown, unknown))} is no agent loop", listed)
 
 
 def prompts_fit(run: RunConfig) -> Findings:

@@ -16,12 +16,12 @@ import psutil
 from rpg.checks.preflight import CHECKS, findings, name_of, rule_of
 from rpg.config import flags, freeze
 from rpg.config.compose import of_script
-from rpg.config.resolvers import cpu_dtype
 from rpg.diagnostics import ABSENT, BadSetting, Diagnostic, Findings, Refused, fitted
 from rpg.gpu_host import visible
 from rpg.names import ADVANTAGES
 from rpg.names import LOSSES as LOSS_NAMES
 from rpg.registry import scripts
+from rpg.verl_plugin.resolvers import cpu_dtype
 
 # runs in a fresh process, like a worker, where only the installed entry point registers the plugin; verl swallows what
 # an entry point raises

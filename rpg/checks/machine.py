@@ -1,14 +1,11 @@
-"""Checks of the machine and its packages: devices, flash-attn, loggers, /dev/shm, memory and disk."""
+"""Checks of the machine: devices, schedulefree, /dev/shm, disk and memory."""
 
-import importlib
 import importlib.util
 import os
 import shutil
 import sys
-from importlib.machinery import PathFinder
-from pathlib import Path
 
-from rpg.config.run_config import RunConfig, logs_to
+from rpg.config.run_config import RunConfig
 from rpg.config.verl_keys import ACTOR, FSDP, MODEL, OPTIM, RAY, ROLLOUT
 from rpg.diagnostics import ABSENT, Diagnostic, Findings
 from rpg.files.integrity import steps
@@ -17,7 +14,6 @@ from rpg.names import MOVING_REFERENCES
 from rpg.plan import GB, Shape, bytes_of, copies, estimate, shape_of, state
 from rpg.verl_plugin.schedule_free import INSTALL, PACKAGE, asked_for
 
-WITHOUT = "add attention=sdpa, which does not need flash-attn (docs/gpu.md)"
 GPUS = "trainer.n_gpus_per_node"
 MIB = 2**20
 
@@ -41,57 +37,11 @@ def devices(run: RunConfig) -> Findings:
         yield run.error(GPUS, message, remedy)
 
 
-LIBRARIES = ("datasets", "hydra", "numpy", "omegaconf", "pandas", "peft", "pyarrow", "ray", "tensordict", "torch",
-             "transfer_queue", "transformers", "verl", "vllm")  # fmt: skip
-
-
-def working_directory(run: RunConfig) -> Findings:
-    """No file of the working directory has the name of a module of Python's or of LIBRARIES.
-
-    Ray puts the directory first in the search path of its workers, and torch in that of the programs that it starts.
-    With a types.py there, torch's compiler misjudged the processor, and vLLM ended in a C++ error.
-    """
-    here = Path.cwd().resolve()
-    files = {path.parent.name: path for path in here.glob("*/__init__.py")} | {p.stem: p for p in here.glob("*.py")}
-    others = [path for path in sys.path if Path(path).resolve() != here]
-    for name in sorted(files.keys() & {*sys.stdlib_module_names, *LIBRARIES} - {"test"}):
-        if PathFinder.find_spec(name, others):
-            message = f"would be imported instead of the installed {name} by the run's processes"
-            yield Diagnostic(str(files[name]), ABSENT, message, "rename it, or start the run in another directory")
-
-
-def flash_attention(run: RunConfig) -> Findings:
-    """Flash-attn can be imported if the model asks for it. Skipped on a cluster, whose nodes have their own."""
-    attention = f"{MODEL}.override_config.attn_implementation"
-    if run.cluster or run[attention] != "flash_attention_2":
-        return
-    try:
-        importlib.import_module("flash_attn")
-    except (ImportError, OSError) as error:  # a library that cannot be loaded raises one or the other
-        remedy = f"{WITHOUT}, or install it: FLASH_ATTN_WHEEL=URL or FLASH_ATTN=1 bash scripts/setup_gpu.sh"
-        yield run.error(attention, f"flash-attn cannot be imported ({' '.join(str(error).split())})", remedy)
-
-
-# of trainer.logger, the module that verl's Tracking imports; console and file need none
-LOGGERS = {
-    "wandb": "wandb", "tensorboard": "tensorboard", "mlflow": "mlflow", "swanlab": "swanlab", "clearml": "clearml",
-    "trackio": "trackio", "vemlp_wandb": "volcengine_ml_platform", "rl_insight": "rl_insight",
-}  # fmt: skip
-
-
-def packages(run: RunConfig) -> Findings:
-    """The packages of trainer.logger and schedulefree are installed if they are used.
-
-    verl imports them after the start. Skipped on a cluster, whose nodes have their own.
-    """
-    if run.cluster:
-        return
+def optimizer(run: RunConfig) -> Findings:
+    """schedulefree is installed if it is used. Skipped on a cluster, whose nodes have their own packages."""
     impl = f"{OPTIM}.optimizer_impl"
-    if asked_for(run[impl]) and importlib.util.find_spec(PACKAGE) is None:
+    if not run.cluster and asked_for(run[impl]) and importlib.util.find_spec(PACKAGE) is None:
         yield run.error(impl, f"{sys.prefix} has no {PACKAGE}", f"install it with {INSTALL}, or use optim=adamw")
-    for name, module in LOGGERS.items():
-        if logs_to(run["trainer.logger"], name) and importlib.util.find_spec(module) is None:
-            yield run.error("trainer.logger", f"{sys.prefix} has no {module}", f"install it, or leave {name} out")
 
 
 SHARED_MEMORY = 2**30  # bytes; NCCL's documentation asks for 1 GB in a container

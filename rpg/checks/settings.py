@@ -4,9 +4,10 @@ A check is a function that preflight.py calls; the first sentence of its docstri
 """
 
 from rpg.config.run_config import RunConfig, logs_to
-from rpg.config.user_code import PATH, is_ours
-from rpg.config.verl_keys import ACTOR, FSDP, MODEL, OPTIM, OVERLONG, REF, ROLLOUT
+from rpg.config.verl_keys import ACTOR, FSDP, FUNCTION, MODEL, OPTIM, OVERLONG, REF, ROLLOUT
 from rpg.diagnostics import Findings
+from rpg.rewards import OURS
+from rpg.rewards.user_reward import ADAPTER
 
 METRICS = ("acc", "score", "reward")  # keys that rpg.rewards returns, and verl's name of the reward
 BATCH, MINI_BATCH, N = "data.train_batch_size", f"{ACTOR}.ppo_mini_batch_size", f"{ROLLOUT}.n"
@@ -15,7 +16,6 @@ ULYSSES = "ulysses_sequence_parallel_size"
 # effect, and what happens with another
 FIXED = {
     f"{ACTOR}.clip_ratio": ((0.2,), "is not read; clip=LOW_HIGH sets clip_ratio_low and clip_ratio_high"),
-    f"{ACTOR}.checkpoint.async_save": ((False,), "is Megatron's: with FSDP verl would not update its tracker"),
     "trainer.default_hdfs_dir": ((None,), "is not read with FSDP: verl copies nothing there"),
     f"{ROLLOUT}.repetition_penalty": ((None, 1.0), "is not read: verl always sends 1"),
     "trainer.critic_warmup": ((0,), "would leave out the actor's updates; there is no critic"),
@@ -23,6 +23,7 @@ FIXED = {
     "actor_rollout_ref.hybrid_engine": ((True,), "puts the reference into another process than the actor"),
     f"{ACTOR}.{ULYSSES}": ((1,), f"also changes the reference; set fsdp_config.{ULYSSES} of each"),
     f"{REF}.{ULYSSES}": ((1,), f"is deprecated; set fsdp_config.{ULYSSES}"),
+    f"{MODEL}.external_lib": (("rpg.verl_plugin.rollout",), "is our patches'; your own are rpg.external_lib=[FILE]"),
 }
 
 
@@ -31,6 +32,8 @@ def without_effect(run: RunConfig) -> Findings:
     for key, (values, message) in FIXED.items():
         if run[key] not in values:
             yield run.error(key, message, "remove it")
+    if run[f"{FUNCTION}.path"] != (ADAPTER if run.own_reward else OURS):
+        yield run.error(f"{FUNCTION}.path", "follows from rpg.reward", "set rpg.reward=FILE")
     steps, ratio, adapter = f"{OPTIM}.lr_warmup_steps", f"{OPTIM}.lr_warmup_steps_ratio", f"{MODEL}.lora_adapter_path"
     if run[ratio] and run[steps] > 0:
         yield run.error(ratio, f"is not read with {run.shown(steps)}", f"set {steps}=-1")
@@ -87,7 +90,7 @@ def rewards_and_filter(run: RunConfig) -> Findings:
             yield run.error(f"{OVERLONG}.len", f"penalises every response ({run.shown(response)})", "shorten it")
     if run["algorithm.filter_groups.enable"]:
         metric = "algorithm.filter_groups.metric"
-        if is_ours(run[PATH]) and run[metric] not in METRICS:
+        if run.own_reward is None and run[metric] not in METRICS:
             yield run.error(metric, f"must be a number that the reward returns: {', '.join(METRICS)}", "set it to acc")
         if run[N] == 1:
             yield run.error(N, "makes algorithm.filter_groups drop every group", "use 2 or more, or disable the filter")

@@ -5,14 +5,13 @@ from pathlib import Path
 
 from rpg.checks.data import usable_files
 from rpg.config.run_config import RunConfig
-from rpg.config.user_code import KWARGS, PATH, is_ours
-from rpg.config.verl_keys import JUDGE
+from rpg.config.verl_keys import FUNCTION, JUDGE, REWARD_FILE
 from rpg.data.readers import DataError, read_file
 from rpg.data.truths import try_truths
 from rpg.diagnostics import Findings
-from rpg.rewards.user_function import RewardError
+from rpg.rewards import gym_sandbox, release
+from rpg.rewards.user_function import RewardError, reward_file
 from rpg.rewards.user_reward import (
-    ADAPTER,
     WRONG,
     RewardTimeout,
     blind_to,
@@ -22,7 +21,7 @@ from rpg.rewards.user_reward import (
     shown_score,
 )
 
-FILE, METRIC = f"{KWARGS}.file", "algorithm.filter_groups.metric"
+KWARGS, METRIC = f"{FUNCTION}.reward_kwargs", "algorithm.filter_groups.metric"
 TRIAL_LIMIT = 60.0  # seconds of the trial call
 
 
@@ -31,16 +30,18 @@ def truths(run: RunConfig) -> Findings:
 
     Tries a sample. Of cost "verl" for math-verify, which takes seconds.
     """
-    if not is_ours(run[PATH]):
+    if run.own_reward:
         return
-    for file in usable_files(run):
-        try:
+    try:
+        for file in usable_files(run):
             trial = try_truths(Path(file.name), run[KWARGS], run["data.prompt_key"])
-        except (TypeError, ValueError) as error:
-            yield run.error(KWARGS, str(error), "set the judge by judge=NAME")
-            return
-        if found := trial.diagnostic(JUDGE, file.name):
-            yield found
+            if found := trial.diagnostic(JUDGE, run[JUDGE], file.name):
+                yield found
+    except (TypeError, ValueError) as error:
+        yield run.error(KWARGS, str(error), "set the judge by judge=NAME")
+    finally:
+        release.sandbox.stop()  # a run that starts now lasts for hours
+        gym_sandbox.stop()
 
 
 def reward_trial(run: RunConfig) -> Findings:
@@ -48,14 +49,12 @@ def reward_trial(run: RunConfig) -> Findings:
 
     Calls the function twice, as a run does, with responses in the form that the prompt asks for.
     """
-    if is_ours(run[PATH]):
+    if not (own := run.own_reward):
         return
-    if run[PATH] != ADAPTER:  # compose.py puts the adapter before a file that exists
-        yield run.error(PATH, "no such file", "name a Python file with a reward function")
-        return
-    own, file, limit = run[FILE], run.files("train")[0], min(run.rpg.reward_limit or math.inf, TRIAL_LIMIT)
+    file, limit = run.files("train")[0], min(run.rpg.reward_limit or math.inf, TRIAL_LIMIT)
     first, remedy = f"the first row of {file}", f"try it: rpg score {file} --reward {own}"
     try:
+        reward_file(own)  # exists
         _, row = next(iter(read_file(file)))
         truth, prompt, extra = row["reward_model"]["ground_truth"], row[run["data.prompt_key"]], row.get("extra_info")
         options = {**run[KWARGS], "reward_limit": limit}
@@ -65,15 +64,15 @@ def reward_trial(run: RunConfig) -> Findings:
         )
     except RewardTimeout as error:
         if limit == run.rpg.reward_limit:  # else a run would wait longer
-            yield run.error(FILE, f"{first}: {error}", remedy)
+            yield run.error(REWARD_FILE, f"{first}: {error}", remedy)
     except RewardError as error:
-        yield run.error(FILE, f"{first}: {error}", remedy)
+        yield run.error(REWARD_FILE, f"{first}: {error}", remedy)
     except (DataError, StopIteration, LookupError):  # data_files reports the file
         return
     else:
         if right and right[0]["score"] <= wrong["score"]:  # the row may have no right answer
             scores = f"a right answer to {first} has {shown_score(right[0])}, a wrong one {shown_score(wrong)}"
-            yield run.error(FILE, f"{scores}; {blind_to(prompt)}", remedy, "warning")
+            yield run.error(REWARD_FILE, f"{scores}; {blind_to(prompt)}", remedy, "warning")
         numbers = [name for name in wrong if name != "pred"]
         if run["algorithm.filter_groups.enable"] and run[METRIC] not in (*numbers, "reward"):  # verl's name of it
             yield run.error(METRIC, f"the function returns {', '.join(numbers)}", "set it to acc")

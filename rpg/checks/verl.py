@@ -5,7 +5,7 @@ They import verl, which takes seconds, and therefore run last.
 
 from rpg.checks.loss import LOSS_MODE
 from rpg.config.run_config import RunConfig
-from rpg.config.verl_keys import ACTOR, MODEL, RAY, ROLLOUT
+from rpg.config.verl_keys import ACTOR, EXTERNAL_LIB, RAY, ROLLOUT
 from rpg.diagnostics import ABSENT, Diagnostic, Findings, did_you_mean
 
 UNITS = "transfer_queue.backend.SimpleStorage.num_data_storage_units"
@@ -26,7 +26,7 @@ def registered(run: RunConfig) -> Findings:
             external.load(name)
         except (Exception, SystemExit) as error:  # noqa: BLE001  # whatever a user's file raises
             message = f"cannot be imported: {type(error).__name__}: {error}"
-            yield Diagnostic(f"{MODEL}.external_lib", name, message, "correct it")
+            yield Diagnostic(EXTERNAL_LIB, name, message, "correct it")
             return
     register()
     for key, registry in {LOSS_MODE: POLICY_LOSS_REGISTRY, "algorithm.adv_estimator": ADV_ESTIMATOR_REGISTRY}.items():

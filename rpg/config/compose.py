@@ -17,24 +17,23 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from rpg import secrets
-from rpg.config import resolvers
 from rpg.config.run_config import RunConfig
 from rpg.config.types import verl_config_dir
-from rpg.config.user_code import library_settings, reward_settings
-from rpg.config.verl_keys import MODEL, OVERLONG, RESUMABLE
-from rpg.diagnostics import ABSENT, BadSetting, Diagnostic, Refused, did_you_mean, shown
+from rpg.config.verl_keys import MODEL, RESUMABLE, REWARD
+from rpg.diagnostics import BadSetting, Diagnostic, Refused, did_you_mean, shown
 from rpg.dotted import below, leaves
 from rpg.overrides import key_of, override, parse
 from rpg.registry import scripts
-from rpg.verl_plugin import version
+from rpg.verl_plugin import resolvers, version
 
 CONFIG_DIR = scripts.RECIPE.resolve() / "config"
 # Groups that are one decision: a typed override of a key that the chosen file sets must agree with it.
 DECISIONS = ("method", "reference", "schedule", "pi_old")
-KNOBS = ("rpg.divergence", "rpg.kl_coef", "rpg.kl_scope", "rpg.rho_bound")  # from which keys of a method follow
+# from which verl's keys follow with some choices of the groups
+KNOBS = ("rpg.divergence", "rpg.kl_coef", "rpg.kl_scope", "rpg.rho_bound", REWARD)
 FOLLOWS = re.compile(r"\$\{(rpg\.[\w.]+)\}")
 VARIABLES = {"MODEL_PATH": "model", "TRAIN_FILE": "dataset", "TEST_FILE": "dataset"}  # of the release: the group
-RUN_NAME, PENALTY, LENGTH = "trainer.experiment_name", f"{OVERLONG}.enable", "data.max_response_length"
+RUN_NAME, LENGTH = "trainer.experiment_name", "data.max_response_length"
 LONGEST = 120  # characters of a run's name; in longer ones a digest replaces the overrides
 
 
@@ -54,18 +53,14 @@ def compose(name: str | None, overrides: list[str]) -> tuple[RunConfig, tuple[st
     for variable, group in VARIABLES.items():
         if os.environ.get(variable) and group in keys:
             notes.append(f"warning: {variable}={os.environ[variable]} acts, not that of {group}=")
-    first = [override("rpg.script", scripts.name_of(name))] if name else []
+    script = scripts.name_of(name) if name else None
+    given = [override("rpg.script", script), override(RUN_NAME, run_name(script, parsed)), *own, *typed]
+    if REWARD in map(key_of, given):
+        given.insert(0, "judge=own")
     try:
-        config, choices = compose_config([*first, *own, *typed])
-        if contradictions := list(contradicting(config, choices, [*first, *own, *typed], parsed)):
+        config, choices = compose_config(given)
+        if contradictions := list(contradicting(config, choices, given, parsed)):
             raise Refused(contradictions)
-        plain: dict[str, Any] = OmegaConf.to_container(config)  # type: ignore[assignment]
-        reward = reward_settings(plain, keys)
-        if reward.get(PENALTY) is False:
-            notes.append(f"note: {PENALTY}=false with a reward function of your own; {PENALTY}=true adds the penalty")
-        change(config, {**reward, **library_settings(plain)})
-        if RUN_NAME not in map(key_of, [*own, *typed]):
-            change(config, {RUN_NAME: run_name(config.rpg.script, parsed)})
         resolved = resolve(config)
     except (HydraException, OmegaConfBaseException) as error:
         raise _bad_configuration(error) from error
@@ -135,8 +130,9 @@ def contradicting(
             yield Diagnostic(key, given, f"{source} makes it {shown(wanted)}", f"set {knob[1]}" if knob else remedy)
     for knob in KNOBS:
         if knob in keys and not any(f"${{{knob}}}" in str(value) for value in unresolved.values()):
-            message = f"has no effect with method={choices.get('method')}: nothing follows from it"
-            yield Diagnostic(knob, OmegaConf.select(config, knob), message, "remove it, or choose another method")
+            group = "judge" if knob == REWARD else "method"
+            message = f"has no effect with {group}={choices.get(group)}: nothing follows from it"
+            yield Diagnostic(knob, OmegaConf.select(config, knob), message, f"remove it, or choose another {group}")
     if "context" in keys and LENGTH not in keys:
         length = OmegaConf.select(OmegaConf.load(CONFIG_DIR / "context" / f"{choices['context']}.yaml"), LENGTH)
         if length != config.data.max_response_length:
@@ -155,17 +151,6 @@ def _decided(group: str, choices: dict[str, str | None]) -> set[str]:
         if not below(key := f"{prefix}{name}", ["rpg", "defaults"])
         and ("${" not in str(value) or FOLLOWS.search(str(value)))
     }
-
-
-def change(config: DictConfig, changes: dict[str, Any]) -> None:
-    """Set these values by dotted key; ABSENT removes a key."""
-    for key, value in changes.items():
-        if value is ABSENT:
-            section, _, name = key.rpartition(".")
-            with open_dict(holder := OmegaConf.select(config, section)):
-                holder.pop(name)
-        else:
-            OmegaConf.update(config, key, value, force_add=True)
 
 
 def resolve(config: DictConfig) -> dict[str, Any]:

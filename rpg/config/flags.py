@@ -3,10 +3,10 @@
 import argparse
 from pathlib import Path
 
-from rpg.config.verl_keys import FUNCTION, MODEL
+from rpg.config.verl_keys import MODEL, REWARD
 from rpg.overrides import override
 
-FLAGS = {"model": f"{MODEL}.path", "train": "data.train_files", "test": "data.val_files", "reward": f"{FUNCTION}.path"}
+FLAGS = {"model": f"{MODEL}.path", "train": "data.train_files", "test": "data.val_files", "reward": REWARD}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rpg.config.run_config import RunConfig, logs_to
-from rpg.config.verl_keys import PATHS, RAY
+from rpg.config.verl_keys import EXTERNAL_LIB, PATHS, RAY, REWARD, REWARD_FILE
 from rpg.dotted import put
 from rpg.files.atomic import METRICS, SAMPLES
 from rpg.files.integrity import newest_complete
@@ -26,6 +26,9 @@ LOOPBACK = {
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
     "GLOO_SOCKET_IFNAME": "lo",  # gloo's default is the interface of the host name
 }
+
+
+ABSOLUTE = ("data.train_files", "data.val_files", REWARD, REWARD_FILE, EXTERNAL_LIB)
 
 
 def freeze(run: RunConfig, *, contents: bool = True) -> RunConfig:
@@ -61,10 +64,12 @@ def freeze(run: RunConfig, *, contents: bool = True) -> RunConfig:
 
 
 def _local(key: str, path: str) -> str:
-    """Return a path without ~ and without a / at its end, as verl opens it; that of a data file absolute."""
-    local = path if "://" in path else os.path.expanduser(path).rstrip("/") or path
-    is_data = key in ("data.train_files", "data.val_files") and "://" not in path
-    return os.path.abspath(local) if is_data else local
+    """Return a path without ~ and without a / at its end, as verl opens it; that of data or code absolute."""
+    path = path.removeprefix("file://")
+    if "://" in path or (key == EXTERNAL_LIB and not path.endswith(external.FILE)):  # an address, a module
+        return path
+    local = os.path.expanduser(path).rstrip("/") or path
+    return os.path.abspath(local) if key in ABSOLUTE else local
 
 
 def environment(config: dict[str, Any]) -> dict[str, str]:

@@ -4,6 +4,7 @@ A resume compares both with those that the run's directory holds.
 """
 
 import hashlib
+import importlib.util
 import json
 import os
 from collections.abc import Iterable
@@ -14,21 +15,18 @@ from typing import Any
 import yaml
 
 from rpg.config.run_config import RunConfig
-from rpg.config.user_code import is_ours, source
-from rpg.config.verl_keys import FUNCTION, MODEL, OPTIM, PATHS, RESUMABLE, ROLLOUT
+from rpg.config.verl_keys import EXTERNAL_LIB, MODEL, OPTIM, PATHS, RESUMABLE, REWARD_FILE, ROLLOUT
 from rpg.diagnostics import ABSENT, Diagnostic, Refused, shown
 from rpg.dotted import below, leaves, value_at
 from rpg.files.atomic import CONFIG, ENVIRONMENT
 from rpg.rewards.user_function import PACKAGE
 
 CONTENTS = "contents"  # of environment.json: key -> hashes of the files that it names
-REWARD_FILE = f"{FUNCTION}.reward_kwargs.file"
 # files of the user's that decide what is trained
 CODE = (
     f"{ROLLOUT}.agent.agent_loop_config_path", "data.custom_cls.path", "data.sampler.class_path",
     "data.tool_config_path", "data.function_tool_path", "reward.reward_manager.module.path",
 )  # fmt: skip
-BY_CONTENT = (*PATHS, REWARD_FILE, "rpg.external_lib")
 TOKENIZER_FILES = ("*token*.json", "chat_template*", "vocab.*", "merges.txt", "*.model")
 SAMPLE = 2**20  # bytes at either end of a weights file; reading all of a large model takes minutes
 
@@ -43,11 +41,20 @@ def contents(run: RunConfig) -> dict[str, Any]:
         "tokenizer": _ends({file for pattern in TOKENIZER_FILES for file in tokenizer.glob(pattern)}),
     }
     code: dict[str, list[Any]] = {key: [run[key]] for key in CODE}
-    if not is_ours(run[f"{FUNCTION}.path"]):
-        reward = run[REWARD_FILE] or run[f"{FUNCTION}.path"] or ""
-        code[REWARD_FILE] = [source(reward.removeprefix(PACKAGE)) if reward.startswith(PACKAGE) else reward]
-    code["rpg.external_lib"] = [source(name) for name in run.rpg.external_lib]
+    code[REWARD_FILE] = [source(run.own_reward)] if run.own_reward else []
+    code[EXTERNAL_LIB] = [source(name) for name in run.rpg.external_lib]
     return made | {key: found for key, files in code.items() if (found := hashes(filter(None, files)))}
+
+
+def source(name: str) -> Path | None:
+    """Return the file of a file, pkg://MODULE or module; None without one."""
+    if Path(name).is_file():
+        return Path(name)
+    try:
+        spec = importlib.util.find_spec(name.removeprefix(PACKAGE))  # imports its parents but not the module
+    except (ImportError, ValueError):
+        return None
+    return Path(spec.origin) if spec and spec.has_location and spec.origin else None
 
 
 def hashes(names: Iterable[str | Path]) -> list[str]:
@@ -109,7 +116,7 @@ def changed(directory: Path, run: RunConfig) -> dict[str, tuple[Any, Any]]:
         version = value_at(environment, "versions.rpg-verl", "before 0.2")
         remedy = "resume it with that version, or start under another trainer.experiment_name"
         raise Refused([Diagnostic(str(directory), ABSENT, f"was written by rpg-verl {version}", remedy)])
-    ignored = [*RESUMABLE, *BY_CONTENT]
+    ignored = [*RESUMABLE, *PATHS]  # files by their contents
     if run[f"{OPTIM}.lr_scheduler_type"] not in (None, "constant") or (run[f"{OPTIM}.lr_warmup_steps_ratio"] or 0) > 0:
         ignored.remove("trainer.total_training_steps")  # the length of the learning rate's schedule
     files = differences(environment[CONTENTS], json.loads(json.dumps(contents(run))), ["data.val_files"])

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from rpg.config import types
 from rpg.config.section import Section
-from rpg.config.verl_keys import ACTOR, MODEL, RAY, ROLLOUT, SEPARATE
+from rpg.config.verl_keys import ACTOR, MODEL, RAY, REWARD_FILE, ROLLOUT, SEPARATE
 from rpg.diagnostics import Diagnostic, Level, Refused, shown
 from rpg.dotted import value_at
 from rpg.files.integrity import Choice, newest_complete
@@ -109,6 +109,11 @@ class RunConfig:
     def has_reference_model(self) -> bool:
         """Whether verl computes log-probs of a reference."""
         return self.rpg.reference.mode != "old" or self[f"{ACTOR}.use_kl_loss"] or self["algorithm.use_kl_in_reward"]
+
+    @property
+    def own_reward(self) -> str | None:
+        """The user's reward function, a file or pkg://MODULE; None: rpg.rewards scores."""
+        return self[REWARD_FILE]
 
     @property
     def model(self) -> Path:

@@ -76,6 +76,7 @@ class Section(BaseModel):
     rho_bound: Annotated[float, Field(gt=0, le=20)]  # exp(20 + 20), with a token's own rho, is far from overflow
     pi_old: Literal[PI_OLD] | None  # type: ignore[valid-type]
     reference: Reference
+    reward: Line | None = None  # config.yaml of an earlier run lacks it
     external_lib: list[Line]
     env: Variables
     data_dir: Line

@@ -18,6 +18,9 @@ FSDP = f"{ACTOR}.fsdp_config"
 CORRECTION = "algorithm.rollout_correction"
 FUNCTION = "reward.custom_reward_function"
 JUDGE = f"{FUNCTION}.reward_kwargs.judge"
+REWARD = "rpg.reward"  # chooses judge=own, which sets REWARD_FILE
+REWARD_FILE = f"{FUNCTION}.reward_kwargs.file"
+EXTERNAL_LIB = "rpg.external_lib"
 OVERLONG = "reward.reward_kwargs.overlong_buffer_cfg"
 RAY = "ray_kwargs.ray_init"
 SEPARATE = "separate_async"  # of trainer.v1.trainer_mode
@@ -71,10 +74,11 @@ VALIDATION = (
     f"{FUNCTION}.reward_kwargs",
 )  # fmt: skip
 
-# What verl opens as a path: written without ~ and without a / at its end.
+# What is opened as a path: written without ~ and without a / at its end.
 PATHS = (
     f"{MODEL}.path", f"{MODEL}.tokenizer_path", f"{MODEL}.hf_config_path", "data.train_files", "data.val_files",
-    "trainer.resume_from_path", "trainer.validation_data_dir", "trainer.rollout_data_dir",
+    "trainer.resume_from_path", "trainer.validation_data_dir", "trainer.rollout_data_dir", REWARD, REWARD_FILE,
+    EXTERNAL_LIB,
 )  # fmt: skip
 
 

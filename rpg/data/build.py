@@ -63,7 +63,6 @@ def distinct_problems(
         exclude: digests of problems to leave out.
     """
     answers: dict[bytes, bytes] = {}
-    excluded = 0
     for place, result in tqdm(results, unit=" rows", disable=None):  # None: show only on a terminal
         report.read += 1
         if isinstance(result, str):
@@ -71,7 +70,6 @@ def distinct_problems(
             continue
         key, answer = digest(result.text), digest(result.ground_truth or "")
         if key in exclude:
-            excluded += 1
             report.leave_out("in a file of --exclude", place)
         elif key in answers:
             other = "" if answers[key] == answer else " with another answer"
@@ -80,13 +78,9 @@ def distinct_problems(
             answers[key] = answer
             report.kept += 1
             yield result
-    if exclude and not excluded:
-        report.notes.append("no problem is in a file of --exclude")
 
 
-def write_splits(
-    out: Path, name: str, problems: Sequence[Problem], *, repeat: int = 1, template: str | None = None
-) -> dict[Path, int]:
+def write_splits(out: Path, name: str, problems: Sequence[Problem], *, template: str | None = None) -> dict[Path, int]:
     """Write `out`/NAME_train.parquet and `out`/NAME_test.parquet, both or neither; return their rows.
 
     An empty split has no file.
@@ -98,7 +92,7 @@ def write_splits(
     for split in SPLITS:
         path = out / f"{name}_{split}.parquet"
         if of_split := [problem for problem in problems if problem.split == split]:
-            files[path] = repeated_rows(of_split, repeat, template)
+            files[path] = repeated_rows(of_split, template=template)
         elif path.exists():
             raise DataError(f"{path} is of an earlier build and may have the same problems; remove it or change --out")
     if not files:

@@ -11,7 +11,7 @@ from rpg.data.build import digest
 from rpg.data.prompts import PromptTokenizer, count_prompts
 from rpg.data.published import problem_of, question
 from rpg.data.readers import DataError, read_file
-from rpg.data.truths import Trial, try_truths
+from rpg.data.truths import try_truths
 from rpg.diagnostics import ABSENT, Diagnostic, Diagnostics, Level, did_you_mean, fitted, shown
 from rpg.registry.datasets import OF_SPELLING, is_gym, of_source
 from rpg.rewards import is_known, release
@@ -22,33 +22,21 @@ NO_ANSWERS = ("", "nan", "none", "null", "n/a", "unknown", "?", "-", "[invalid]"
 TRUTH = "reward_model.ground_truth"
 
 
-@dataclass(slots=True)
-class Occurrences:
-    """The rows of one problem, without text, to save memory."""
-
-    first_row: int
-    answer: bytes
-    count: int = 0
-
-
 @dataclass
 class FileCheck:
-    """The state of the check of one file.
+    """What the check of one file finds: diagnostics, and counts for its summary.
 
-    own_reward: as in check_file; answers: rows by ground truth; lengths: tokens of the prompts, with a tokenizer;
-    trial: that of the ground truths.
+    problems: digest of each problem -> its first row, and the digest of that row's answer.
     """
 
     path: Path
-    own_reward: bool = False
     diagnostics: Diagnostics = field(default_factory=Diagnostics)
     rows: int = 0
     sources: Counter[str] = field(default_factory=Counter)
-    splits: Counter[str] = field(default_factory=Counter)
+    splits: set[str] = field(default_factory=set)
     answers: Counter[str] = field(default_factory=Counter)
-    problems: dict[bytes, Occurrences] = field(default_factory=dict)
-    lengths: list[int] = field(default_factory=list)
-    trial: Trial | None = None
+    problems: dict[bytes, tuple[int, bytes]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
     def add(self, key: str, what: str, remedy: str, row: int | None = None, level: Level = "error") -> None:
         """Record a diagnostic of a column, for one row or the whole file."""
@@ -61,40 +49,21 @@ class FileCheck:
 
     def summary(self) -> str:
         """Return the counts of the file in one line."""
-        counts = [problem.count for problem in self.problems.values()]
-        if not counts:
-            return f"{self.path}: {self.rows} rows"
-        repeats = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
         sources = ", ".join(f"{shown(name):.40} ({count})" for name, count in self.sources.most_common(5))
-        parts = [f"{self.path}: {self.rows} rows, {len(counts)} problems, each {repeats} times",
-                 f"data_source {sources}", f"split {self.role}"]  # fmt: skip
-        for answer, count in self.answers.most_common(1):  # what a constant answer would score
-            parts.append(f"most frequent answer {answer!r:.40}: {count / self.rows:.0%}")
-        if self.trial and self.trial.tried:
-            right = self.trial.tried - len(self.trial.wrong)
-            parts.append(f"judge={self.trial.judge} accepts {right} of {self.trial.tried}")
-        if self.lengths:
-            shortest, longest = min(self.lengths), max(self.lengths)
-            parts.append(f"prompts of {shortest} to {longest} tokens, median {median(self.lengths):.0f}")
-        return "; ".join(parts)
+        counts = f"{self.path}: {self.rows} rows, {len(self.problems)} problems"
+        frequent = [f"most frequent answer {answer!r:.40}: {count / self.rows:.0%}"  # what a constant answer scores
+                    for answer, count in self.answers.most_common(1)]  # fmt: skip
+        return "; ".join([counts, f"data_source {sources}", f"split {self.role}", *frequent, *self.notes])
 
 
-def check_files(paths: list[Path], model: str | None, limit: int, judge: str | None) -> int:
+def check_files(paths: list[Path], model: str | None, judge: str | None) -> int:
     """Check every file and print the diagnostics; return 0 only if all files can be trained on.
 
-    model: directory whose tokenizer counts prompts; limit: their tokens. judge: that of the run; None: a custom reward
-    function scores the rows, so data_source, answers and template are not checked.
+    model: directory whose tokenizer counts prompts. judge: that of the run; None: a custom reward function scores the
+    rows, so data_source, answers and template are not checked.
     """
     tokenizer = PromptTokenizer(model) if model else None
-    checks = [check_file(path, own_reward=judge is None) for path in paths]
-    for check in checks:
-        if not check.diagnostics.count("error", "file"):  # readable, with rows
-            if judge:
-                check.trial = try_truths(check.path, {"judge": judge})
-                if diagnostic := check.trial.diagnostic():
-                    check.diagnostics.add(diagnostic)
-            if tokenizer:
-                check_lengths(check, tokenizer, limit)
+    checks = [check_file(path, judge, tokenizer) for path in paths]
     check_overlap(checks)
     for check in checks:
         print(*fitted([check.summary()], 2), *fitted(check.diagnostics.lines(), 6), sep="\n")
@@ -105,18 +74,15 @@ def check_files(paths: list[Path], model: str | None, limit: int, judge: str | N
     return 1 if errors else 0
 
 
-def check_file(path: Path, own_reward: bool = False) -> FileCheck:
-    """Check one file; errors on reading it become diagnostics.
-
-    own_reward: a custom reward function scores the rows.
-    """
-    check = FileCheck(path, own_reward)
+def check_file(path: Path, judge: str | None = "release", tokenizer: PromptTokenizer | None = None) -> FileCheck:
+    """Check one file; errors on reading it become diagnostics. judge: as in check_files."""
+    check = FileCheck(path)
     try:
         if path.suffix != ".parquet" and path.is_file():
             raise DataError(f"name ends in {path.suffix!r}; build one: rpg data build --from {path} --question COLUMN "
                             "--answer COLUMN")  # fmt: skip
         for _, row in read_file(path):
-            check_row(check, row)
+            check_row(check, row, bool(judge))
             check.rows += 1
         if not check.rows:
             raise DataError("no rows; build or download it again")
@@ -124,18 +90,28 @@ def check_file(path: Path, own_reward: bool = False) -> FileCheck:
         what, _, remedy = str(error).removeprefix(f"{path}: ").partition("; ")
         check.add("file", what, remedy)
         return check
-    for source, count in check.sources.items():
-        if not own_reward and not is_known(source):
-            check.add("data_source", f"{shown(source)}, {count} rows: no rule of rpg scores it", score_remedy(source))
-    counts = {problem.count for problem in check.problems.values()}
-    if check.role == "test" and len(counts) > 1:
-        what = f"problems have {min(counts)} to {max(counts)} rows"
-        check.add("prompt", what, "repeat every problem equally, or means are skewed")
+    if judge:
+        for source, count in check.sources.items():
+            if not is_known(source):
+                what = f"{shown(source)}, {count} rows: no rule of rpg scores it"
+                check.add("data_source", what, score_remedy(source))
+        trial = try_truths(path, {"judge": judge})
+        if trial.tried:
+            check.notes.append(f"{trial.scorer} accepts {trial.tried - len(trial.wrong)} of {trial.tried}")
+        if diagnostic := trial.diagnostic(TRUTH):
+            check.diagnostics.add(diagnostic)
+    if tokenizer:
+        count = count_prompts((row.get("prompt") for _, row in read_file(path)), tokenizer)
+        lengths = [length for length in count.lengths if length] or [0]
+        check.notes.append(f"prompts of {min(lengths)} to {max(lengths)} tokens, median {median(lengths):.0f}")
+        if count.unusable:
+            remedy = "change them, or the chat template"
+            check.add("prompt", f"{count.unusable} rows, first {count.first_unusable}", remedy)
     return check
 
 
-def check_row(check: FileCheck, row: dict[str, Any]) -> None:
-    """Record diagnostics of `row` and its problem for the checks across rows."""
+def check_row(check: FileCheck, row: dict[str, Any], by_rule: bool = True) -> None:
+    """Record diagnostics of `row` and its problem for the checks across rows. by_rule: a judge scores the file."""
     source = row.get("data_source")
     extra, reward_model = (v if isinstance(v := row.get(n), dict) else {} for n in ("extra_info", "reward_model"))
     truth = reward_model.get("ground_truth")
@@ -143,23 +119,20 @@ def check_row(check: FileCheck, row: dict[str, Any]) -> None:
         check.sources[source] += 1
     else:
         check.add("data_source", f"is {source!r:.60}", "name the problem set", check.rows)
-    check.splits[str(extra.get("split") or "unknown")] += 1
+    check.splits.add(str(extra.get("split") or "unknown"))
     if truth is not None:
         check.answers[str(truth)[:200]] += 1
-    has_rule = isinstance(source, str) and not check.own_reward and of_source(source) is not None  # not reasoning-gym
-    prompt_fault = fault_of_prompt(row, extra, has_rule)
-    for key, fault in ("prompt", prompt_fault), (TRUTH, fault_of_truth(truth, str(source)) if has_rule else None):
-        if fault:
-            check.add(key, *fault[:2], check.rows, *fault[2:])
-    text = problem_of(row)
-    if not text or prompt_fault:
-        return
-    answer = digest(str(truth))
-    problem = check.problems.setdefault(digest(text), Occurrences(check.rows, answer))
-    problem.count += 1
-    if problem.answer != answer:
-        what = f"{truth!r:.60}, but row {problem.first_row} asks the same and has another answer"
-        check.add(TRUTH, what, "keep only the correct one", check.rows, "warning" if check.own_reward else "error")
+    has_rule = isinstance(source, str) and by_rule and of_source(source) is not None  # not reasoning-gym
+    if has_rule and (fault := fault_of_truth(truth, str(source))):
+        check.add(TRUTH, *fault[:2], check.rows, *fault[2:])
+    if fault := fault_of_prompt(row, extra, has_rule):
+        check.add("prompt", *fault, check.rows)
+    elif text := problem_of(row):
+        answer = digest(str(truth))
+        first, first_answer = check.problems.setdefault(digest(text), (check.rows, answer))
+        if first_answer != answer:
+            what = f"{truth!r:.60}, but row {first} asks the same and has another answer"
+            check.add(TRUTH, what, "keep only the correct one", check.rows, "error" if by_rule else "warning")
 
 
 def fault_of_prompt(row: dict[str, Any], extra: dict[str, Any], has_rule: bool) -> tuple[str, str] | None:
@@ -204,29 +177,12 @@ def score_remedy(data_source: str) -> str:
     )
 
 
-def check_lengths(check: FileCheck, tokenizer: PromptTokenizer, limit: int) -> None:
-    """Record prompts that the chat template refuses, or of which verl would keep only the last `limit` tokens."""
-    count = count_prompts((row.get("prompt") for _, row in read_file(check.path)), tokenizer, limit)
-    check.lengths = [length for length in count.lengths if length]
-    if count.unusable:
-        check.add("prompt", f"{count.unusable} rows, first {count.first_unusable}", "change them, or the chat template")
-    if count.too_long:
-        what = f"{len(count.too_long)} of {check.rows} are over {limit} tokens, up to {count.longest}"
-        remedy = ("verl would cut their beginning; raise data.max_prompt_length, or "
-                  "data.filter_overlong_prompts=true leaves such rows out")  # fmt: skip
-        check.add("prompt", f"{what} (first: row {count.too_long[0]})", remedy)
-
-
 def check_overlap(checks: list[FileCheck]) -> None:
-    """Find problems in two files: an error unless both files belong to the same split."""
+    """Find problems in two files whose rows are not all of one split."""
     for first, second in combinations(checks, 2):
-        if first.path.resolve() == second.path.resolve():
-            second.add("file", "given twice", "name each file once")
-            continue
-        level: Level = "error"
-        remedy = "contamination: build the training file with --exclude THIS FILE"
         if first.role == second.role != "unknown":
-            level, remedy = "warning", "both files have the same split: they count twice"
+            continue
         for key in first.problems.keys() & second.problems.keys():
-            what = f"also row {first.problems[key].first_row} of {first.path}"
-            second.add("prompt", what, remedy, second.problems[key].first_row, level)
+            what = f"also row {first.problems[key][0]} of {first.path}"
+            remedy = "contamination: build the training file with --exclude THIS FILE"
+            second.add("prompt", what, remedy, second.problems[key][0])

@@ -15,7 +15,7 @@ from rpg.data.check import check_files, score_remedy
 from rpg.data.few_shot import with_examples
 from rpg.data.parquet import Problem, repeated_rows, schema_of, write_together
 from rpg.data.published import problem_keys
-from rpg.data.readers import HUB, NOT_UTF8, DataError
+from rpg.data.readers import HUB, DataError
 from rpg.data.template import QUESTION
 from rpg.diagnostics import shown
 from rpg.registry.datasets import GYM, OF_SPELLING, PUBLISHED, WITH_SPLITS, DataSet
@@ -24,7 +24,6 @@ from rpg.rewards.user_function import reward_file
 
 SETS = {**PUBLISHED, **WITH_SPLITS}
 TOY = "toy"
-SUFFIX = re.compile(r"\.(gz|parquet|jsonl?|csv|tsv)(?=\.|$)")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -54,19 +53,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "reasoning-gym's); with --few-shot an example, with {question} and {answer}")  # fmt: skip
     add("--few-shot", metavar="K", type=at_least(1), default=0,
         help="put K solved training problems in front of each, for a base model")  # fmt: skip
-    add("--repeat", metavar="K", type=at_least(1), help="rows of each problem (default: the set's, data/README.md)")
     add("--out", type=lambda text: Path(text).expanduser().absolute(), default=Path("data"),
         help="folder to write to (default: data)")  # fmt: skip
     add("--name", help="name of the files (default: that of the set, of the task, or of --from)")
     check = actions.add_parser("check", help="say what is wrong with parquet files, by row and column")
     check.add_argument("files", nargs="+", type=Path, metavar="FILE")
     for checked in (build, check):
-        add = checked.add_argument
-        add("--model", metavar="DIR", help="count the tokens of prompts as this model reads them")
-        add("--max-prompt-length", type=at_least(1), default=2048, metavar="N",
-            help="in tokens, with --model (default: 2048)")  # fmt: skip
-        add("--judge", choices=JUDGES, default=JUDGES[0],
-            help="tried on the answers; docs/judges.md (default: as a run's, release)")  # fmt: skip
+        checked.add_argument("--model", metavar="DIR", help="count the tokens of prompts as this model reads them")
+        judge = "tried on the answers; docs/judges.md (default: as a run's, release)"
+        checked.add_argument("--judge", choices=JUDGES, default=JUDGES[0], help=judge)
     check.add_argument("--reward", metavar="FILE", help="your reward function: rpg's rules on answers are off")
 
 
@@ -80,80 +75,61 @@ def option(text: str) -> tuple[str, Any]:
 
 def run(args: argparse.Namespace) -> int:
     """Run the parsed command; return 0 on success, 1 if files have errors."""
-    if args.model and not Path(args.model).expanduser().is_dir():
-        raise DataError(f"--model {args.model}: no such directory; give the model's")
     if args.action == "build":
-        files, judge = build(args)
+        files, is_scored = build(args)
     else:
-        if args.reward:
-            reward_file(args.reward)
-        files, judge = args.files, None if args.reward else args.judge
-    return check_files(files, args.model, args.max_prompt_length, judge)
+        files, is_scored = args.files, not (args.reward and reward_file(args.reward))
+    return check_files(files, args.model, args.judge if is_scored else None)
 
 
-def build(args: argparse.Namespace) -> tuple[list[Path], str | None]:
-    """Write the files, all or none; return them, and the judge that scores the rows, None if a custom reward does."""
+def build(args: argparse.Namespace) -> tuple[list[Path], bool]:
+    """Write the files, all or none; return them, and whether a rule of rpg scores their rows."""
     kind, _, task = (args.set_name or "").partition(":")
     source, origin = SETS.get(args.set_name), args.origin or ""
     if args.set_name and not source and kind not in (TOY, GYM):
         raise DataError(f"{args.set_name!r} is not a set; one of {', '.join((TOY, *SETS))}; for your own data leave "
                         "it out and give --from FILE --question COLUMN --answer COLUMN --name NAME")  # fmt: skip
-    if not args.set_name and not (args.origin and args.question and args.answer):
+    if not args.set_name and not (origin and args.question and args.answer):
         raise DataError("give a NAME, or --from FILE --question COLUMN --answer COLUMN")
-    table = Path(origin.removeprefix(HUB).partition(":")[0]).name
-    name = args.name or (source.name if source else task or kind) or SUFFIX.sub("", table)
-    if not re.fullmatch(r"\w[\w.-]*", name):
-        fitting = re.sub(r"[^\w.-]+", "_", name).strip("_") or "mine"
-        raise DataError(f"--name {name}: a file name has letters, digits, '.', '_' and '-'; give --name {fitting}")
-    template, exclude, report = text_of(args.template), set[bytes](), Report()
+    of_file = re.split("[.:]", Path(origin.removeprefix(HUB)).name)[0]
+    name = args.name or (source.name if source else task or kind or of_file)
+    template = args.template.read_text(encoding="utf-8-sig") if args.template else None
+    exclude, report = set[bytes](), Report()
     for path in args.exclude:
         keys = problem_keys(path)
         print(f"{path}: {len(keys)} problems to keep out")
         exclude |= keys
     if kind in (TOY, GYM):
-        problems, template = generated(args, kind, task, template, report, exclude)
+        problems, template = generated(args, task, template, report, exclude)
     else:
         problems = from_table(args, name, report, exclude)
-    data_source = problems[0].data_source if problems else ""
     training = [problem for problem in problems if problem.split == "train"]
     problems = [problem for problem in problems if problem.split == "test"] + training[: args.train_size]
     if args.few_shot:
         problems = with_examples(problems, args.few_shot, template, args.seed)
     elif template is not None and template.count(QUESTION) != 1:
         raise DataError(f"--template: has {QUESTION} {template.count(QUESTION)} times; write it once")
-    repeat = args.repeat or (source.repeat if source else 1)
     if source and source.split != "both":
-        made = repeated_rows(problems, repeat, template)
+        made = repeated_rows(problems, source.repeat, template)
         written = write_together({args.out / f"{name}.parquet": made}, schema_of(problems))
     else:
-        written = write_splits(args.out, name, problems, repeat=repeat, template=template)
-    if not is_known(data_source):
+        written = write_splits(args.out, name, problems, template=template)
+    if not (is_scored := is_known(problems[0].data_source)):
         report.notes.append(
-            f"no rule of rpg scores data_source {shown(data_source)}; train with your own reward function (rpg "
-            "score --reward FILE tries it), or build with --data-source MATH or gsm8k for rpg's rules"
+            f"no rule of rpg scores data_source {shown(problems[0].data_source)}; train with your own reward function "
+            "(rpg score --reward FILE tries it), or build with --data-source MATH or gsm8k for rpg's rules"
         )
-    for line in report.lines():
-        print(line)
-    return list(written), args.judge if is_known(data_source) else None
-
-
-def text_of(template: Path | None) -> str | None:
-    """Return the text of a UTF-8 file."""
-    try:
-        return template.read_text(encoding="utf-8-sig") if template else None
-    except UnicodeDecodeError as error:
-        raise DataError(f"{template}: {error}; {NOT_UTF8}") from error
+    print(*report.lines(), sep="\n")
+    return list(written), is_scored
 
 
 def generated(
-    args: argparse.Namespace, kind: str, task: str, template: str | None, report: Report, exclude: set[bytes]
+    args: argparse.Namespace, task: str, template: str | None, report: Report, exclude: set[bytes]
 ) -> tuple[list[Problem], str | None]:
     """Return the problems of the toy task, or of one of reasoning-gym, and the template."""
-    if args.origin or args.question or args.answer or args.data_source or args.keep:
-        raise DataError(f"{args.set_name} is generated: it has no --from, --question, --answer, --data-source, --keep")
     wanted = {"train": args.train_size, "test": args.test_size}
     sizes = {split: toy.SIZES[split] if size is None else size for split, size in wanted.items()}
-    if kind == TOY:
+    if args.set_name == TOY:
         return [p for split in SPLITS for p in toy.toy_problems(split, args.seed, sizes[split])], template
     if not is_known(GYM):
         raise DataError(f"{args.set_name}: {score_remedy(GYM)}")
@@ -165,7 +141,7 @@ def generated(
 
 def from_table(args: argparse.Namespace, name: str, report: Report, exclude: set[bytes]) -> list[Problem]:
     """Return the problems of a published set or of the user's table."""
-    own = DataSet(name, "", "expression", split="both")  # its answers are taken as they are
+    own = DataSet(name, "expression", split="both")  # its answers are taken as they are
     source = SETS.get(args.set_name, own)
     origin = args.origin or f"{HUB}{source.repository}:{source.config or ''}"
     if args.question:

@@ -1,7 +1,6 @@
 """Prompts of solved examples, for a model that continues text and does not follow instructions: `--few-shot K`."""
 
 import random
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -15,7 +14,7 @@ TEMPLATE = f"{QUESTION}\nAnswer: {ANSWER}\n\n"
 
 
 def with_examples(problems: Sequence[Problem], count: int, template: str | None, seed: int) -> list[Problem]:
-    """Return the problems with `count` solved ones before each, all from the training split of its data_source.
+    """Return the problems with `count` solved ones before each, all from the training split.
 
     template: an example, with {question} and {answer}; what follows the answer (default: a line end) ends it. The
     prompt ends before the answer. `seed` draws the examples.
@@ -23,16 +22,14 @@ def with_examples(problems: Sequence[Problem], count: int, template: str | None,
     Raises DataError for a template without both, for too few training problems, and for an answer that contains its
     end: no response would be read as it.
     """
-    text = TEMPLATE if template is None else template
-    before, answer, end = text.partition(ANSWER)
-    if before.count(QUESTION) != 1 or not answer or ANSWER in end or QUESTION in end:
+    before, answer, end = (TEMPLATE if template is None else template).partition(ANSWER)
+    if before.count(QUESTION) != 1 or not answer:
         raise DataError(f"--template: with --few-shot it is an example; write {QUESTION} once and {ANSWER} after it")
     begin, _, middle = before.partition(QUESTION)
     end = end or "\n"
-    pools: defaultdict[str, list[Problem]] = defaultdict(list)
-    for problem in problems:
-        if problem.split == "train":
-            pools[problem.data_source].append(problem)
+    pool = [problem for problem in problems if problem.split == "train"]
+    if len(pool) <= count:
+        raise DataError(f"--few-shot {count}: it needs more than {count} training problems, and there are {len(pool)}")
     drawn, generator = [], random.Random(seed)
     for problem in problems:
         if problem.ground_truth is None:
@@ -40,10 +37,6 @@ def with_examples(problems: Sequence[Problem], count: int, template: str | None,
         if few_shot_answer(problem.ground_truth + end, {ANSWER_END: end}) != problem.ground_truth.strip():
             what = f"the answer {problem.ground_truth!r:.60} contains {end!r}, which ends an answer"
             raise DataError(f"--template: {what}; write another text after {ANSWER}")
-        pool = pools[problem.data_source]
-        if len(pool) <= count:
-            what = f"{problem.data_source} has {len(pool)} training problems"
-            raise DataError(f"--few-shot {count}: {what}; it needs more than {count}: lower it or build more")
         # one more than needed, because the problem itself may be among them
         examples = [other for other in generator.sample(pool, count + 1) if other is not problem][:count]
         solved = "".join(f"{begin}{other.text}{middle}{other.ground_truth}{end}" for other in examples)

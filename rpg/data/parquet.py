@@ -1,6 +1,5 @@
 """Writes parquet files with the columns that verl and the launch scripts read."""
 
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rpg.data.readers import DataError
 from rpg.data.template import format_prompt
+from rpg.files.atomic import write_whole
 
 ABILITY = "MATH"
 STYLE = "rule-lighteval/MATH_v2"
@@ -45,14 +44,10 @@ class Problem:
 
 
 def schema_of(problems: Sequence[Problem]) -> pa.Schema:
-    """Return the schema with the problems' columns in extra_info; raises DataError for a column of mixed types."""
+    """Return the schema with the problems' columns in extra_info."""
     fields = list(SCHEMA.field("extra_info").type)
     for name in problems[0].columns if problems else ():
-        try:
-            kind = pa.array([problem.columns[name] for problem in problems]).type
-        except (pa.ArrowException, OverflowError) as error:  # over 64 bits
-            raise DataError(f"--keep {name}: its values have no common type ({error}); make them text") from error
-        fields.append(pa.field(name, kind))
+        fields.append(pa.field(name, pa.array([problem.columns[name] for problem in problems]).type))
     return SCHEMA.set(SCHEMA.get_field_index("extra_info"), pa.field("extra_info", pa.struct(fields)))
 
 
@@ -77,20 +72,13 @@ def repeated_rows(problems: Iterable[Problem], repeat: int = 1, template: str | 
 def write_together(files: Mapping[Path, Iterable[dict]], schema: pa.Schema = SCHEMA) -> dict[Path, int]:
     """Write the rows of every file and return their numbers.
 
-    The files get their names only when all are complete, so that an interrupted build leaves no incomplete or mixed
-    files. Equal rows give equal bytes.
+    The rows of all are complete before the first is written, and each file is whole or absent. Equal rows give equal
+    bytes.
     """
-    partials = {path: path.with_name(f"{path.name}.{os.getpid()}.partial") for path in files}
-    counts = {}
-    try:
-        for path, rows in files.items():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            table = pa.Table.from_pylist(list(rows), schema=schema)
-            pq.write_table(table, partials[path], row_group_size=ROWS_PER_GROUP, compression="zstd")
-            counts[path] = table.num_rows
-        for path, partial in partials.items():
-            partial.replace(path)
-    finally:
-        for partial in partials.values():
-            partial.unlink(missing_ok=True)
-    return counts
+    tables = {path: pa.Table.from_pylist(list(rows), schema=schema) for path, rows in files.items()}
+    for path, table in tables.items():
+        content = pa.BufferOutputStream()
+        pq.write_table(table, content, row_group_size=ROWS_PER_GROUP, compression="zstd")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, content.getvalue().to_pybytes())
+    return {path: table.num_rows for path, table in tables.items()}

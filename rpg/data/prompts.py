@@ -1,5 +1,6 @@
 """Prompts as verl tokenizes them: the tokenizer, chat template and template arguments of a run."""
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,7 +12,6 @@ from typing import Any
 from rpg.data.readers import DataError
 from rpg.diagnostics import did_you_mean
 
-GENERATION_TAG = re.compile(r"\{%-?\s*(end)?generation\s*-?%\}")  # of transformers, unknown to jinja2
 BATCH = 1024  # prompts tokenized at once
 OF_THE_CALL = ("tokenize", "return_dict", "return_tensors")  # template arguments that verl takes out
 
@@ -72,21 +72,13 @@ class PromptTokenizer:
             raise DataError(f"the chat template refuses the prompt ({reason})") from error
 
     def unread_arguments(self) -> dict[str, str]:
-        """Return the template arguments that neither transformers nor the chat template reads, and the nearest name.
+        """Return the template arguments that neither transformers nor the chat template names, and the nearest name.
 
-        The nearest is "" if there is none. None is unread if the template cannot be parsed: `render` then says so.
+        The nearest is "" if there is none.
         """
-        from jinja2 import TemplateSyntaxError
-        from jinja2.meta import find_undeclared_variables
-        from jinja2.sandbox import ImmutableSandboxedEnvironment
-
-        template = GENERATION_TAG.sub("", self._tokenizer.get_chat_template())
-        try:
-            parsed = ImmutableSandboxedEnvironment(extensions=["jinja2.ext.loopcontrols"]).parse(template)
-        except TemplateSyntaxError:
-            return {}
-        read = {*find_undeclared_variables(parsed), *signature(self._tokenizer.apply_chat_template).parameters}
-        return {name: did_you_mean(name, read) for name in self._arguments if name not in read}
+        words = re.findall(r"\w+", self._tokenizer.get_chat_template())
+        known = {*words, *signature(self._tokenizer.apply_chat_template).parameters}
+        return {name: did_you_mean(name, known) for name in self._arguments if name not in known}
 
     def lengths(self, texts: list[str]) -> list[int]:
         """Return the number of tokens of rendered prompts."""
@@ -107,7 +99,7 @@ class PromptCount:
     first_unusable: str
 
 
-def count_prompts(prompts: Iterable[Any], tokenizer: PromptTokenizer, limit: int) -> PromptCount:
+def count_prompts(prompts: Iterable[Any], tokenizer: PromptTokenizer, limit: float = math.inf) -> PromptCount:
     """Count the tokens of prompts: 14,000 of 500 characters take up to 6 s on one core."""
     lengths, refused, numbered = list[int](), list[str](), iter(enumerate(prompts))
     while batch := list(islice(numbered, BATCH)):

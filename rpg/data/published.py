@@ -6,15 +6,16 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from rpg.data.build import digest
 from rpg.data.readers import DataError, read_file
 from rpg.data.template import strip_prompt
 from rpg.registry.datasets import DATASETS
-from rpg.rewards.extract import IN_DOLLARS, MAX_ANSWER_CHARS
+from rpg.rewards.extract import IN_DOLLARS
 from rpg.rewards.number import plain_number
 
 DEGREES = re.compile(r"\s*(?:\^\s*\{?\s*\\circ\s*\}?|°)$")  # the answer to II-5 of AIME 2025 has them
-LARGEST = 10**MAX_ANSWER_CHARS
 PROBLEM_COLUMNS = tuple(dict.fromkeys(column for row in DATASETS for column in row.problem_columns))
 CONTEXT_COLUMN = "context"  # OlympiadBench; prepended to the question
 
@@ -47,9 +48,8 @@ def problem_of(row: dict[str, Any]) -> str | None:
 
     In a prompt with another template, or with solved examples, it is known from extra_info.
     """
-    content, extra = question(row) or "", row.get("extra_info")
-    for name in ("raw_problem", "question"):  # ours, verl's for gsm8k
-        raw = extra.get(name) if isinstance(extra, dict) else None
+    content, extra = question(row) or "", row.get("extra_info") or {}
+    for raw in (extra.get("raw_problem"), extra.get("question")):  # ours, verl's for gsm8k
         if isinstance(raw, str) and raw.strip() and raw.strip() in content:
             return raw.strip()
     return strip_prompt(content).strip() or None
@@ -81,10 +81,14 @@ def answer_text(answer: Any, place: str) -> str:
     if isinstance(answer, str):
         dollars = IN_DOLLARS.fullmatch(answer.strip())
         return (dollars[1] if dollars else answer).strip()
-    return str(answer) if isinstance(answer, Integral) else f"{Decimal(str(answer)).normalize() + 0:f}"
+    if isinstance(answer, Integral):
+        return str(answer)
+    single = np.float32(answer)  # 0.1 in single precision is 0.10000000149
+    written = single if single == answer and answer % 1 != 0 else answer
+    return f"{Decimal(str(written)).normalize() + 0:f}"
 
 
 def as_integer_text(text: str) -> str:
     """Return "27" for "27", "27.0", "027" and "27^\\circ", "1000" for "1,000", and "" for anything but an integer."""
     value = plain_number(DEGREES.sub("", text))
-    return str(int(value)) if value is not None and value.denominator == 1 and abs(value) < LARGEST else ""
+    return str(int(value)) if value is not None and value.denominator == 1 else ""

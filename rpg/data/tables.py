@@ -41,8 +41,6 @@ def problems_of(
     rows = read(origin)
     if source.split != "both":
         rows = {source.split: rows.get(source.hub_split) or next(iter(rows.values()))}
-    elif "train" not in rows:
-        raise DataError(f"--from {origin}: has the splits {', '.join(rows)}, not train; give --from FILE")
 
     def results() -> Iterator[tuple[str, Problem | str]]:
         for split in ("test", "train"):  # test questions are left out of the training split
@@ -50,9 +48,9 @@ def problems_of(
                 yield place, to_problem(source, keep, row, split, place)
 
     problems = list(distinct_problems(results(), report, exclude))
-    if not any(problem.split == "train" or len(rows) == 1 for problem in problems):
-        reasons = "; ".join(map(str.strip, report.lines())) or "it has no rows"
-        raise DataError(f"--from {origin}: no usable row ({reasons}); give another file or other columns")
+    if not any(problem.split == "train" or source.split == "test" for problem in problems):
+        reasons = "; ".join(map(str.strip, report.lines())) or f"it has the splits {', '.join(rows)}"
+        raise DataError(f"--from {origin}: no usable training row ({reasons}); give another file or other columns")
     if source.split != "both":
         if source.problems.isdigit() and report.kept != int(source.problems):
             report.notes.append(f"{source.name} has {source.problems} problems, the file {report.kept}")
@@ -86,18 +84,11 @@ def to_problem(source: DataSet, keep: Sequence[str], row: dict[str, Any], split:
         return "not English"
     if not truth:
         return "empty answer"
-    if source.solution and not in_schema:
-        truth = final_answer(truth, source.solution)
-        if not truth:
-            return "no final answer in the solution"
-    elif source.has_integers and not (truth := as_integer_text(truth)):
-        return "answer is not an integer"
+    if source.solution == "boxed" and not in_schema:
+        truth = (last_boxed(truth) or "").strip()
+    elif source.has_integers:
+        truth = as_integer_text(truth.rpartition(GSM8K_MARK)[2].strip())
+    if not truth:
+        return "no boxed answer" if source.solution == "boxed" else "answer is not an integer"
     kept = {name: value_in(row, place, (name,)) for name in keep}
     return Problem(source.data_source, text.strip(), truth, split, kept)
-
-
-def final_answer(answer: str, rule: str) -> str:
-    """Return the final answer of a worked solution, or ""; `rule` is DataSet.solution."""
-    if rule == "gsm8k":
-        return as_integer_text(answer.rpartition(GSM8K_MARK)[2].strip()) if GSM8K_MARK in answer else ""
-    return (last_boxed(answer) or "").strip()

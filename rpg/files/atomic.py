@@ -9,7 +9,6 @@ ENVIRONMENT = "environment.json"  # versions and devices of its last start
 METRICS = "metrics.jsonl"  # verl's log, a line a step
 SAMPLES = "validation"  # folder of the answers of its validations, STEP.jsonl
 LEFT_OUT = "left_out.jsonl"  # responses without a reward
-SKIPPED = "skipped_steps.jsonl"  # optimizer steps whose gradient was not finite
 
 
 def append_record(path: Path, record: dict) -> None:

@@ -25,6 +25,8 @@ class TokenStats(NamedTuple):
         log_ratio: log w, not clamped at +-20; 0 at tokens that do not count.
         kl: estimate of the divergence D of the next token, with either kl_scope; its mean over x ~ pi_old is D; 0 at
             tokens that do not count.
+        k1: w log u, whose mean over x ~ pi_old is KL(pi_theta, pi_ref), for every loss; unlike URKL's and UFKL's `kl`
+            it grows with the logarithm of pi_ref / pi_theta, so that no single token rules a batch's mean.
         clipped_high, clipped_low, clipped_c: bool, clipped at 1 + eps_high, at 1 - eps_low, at c.
         rho_held: bool, the product of rho over the prefix was beyond exp(+-rho_bound).
         counted: bool, unmasked and all inputs finite; the others are false at the rest.
@@ -33,6 +35,7 @@ class TokenStats(NamedTuple):
     ratio: Tensor
     log_ratio: Tensor
     kl: Tensor
+    k1: Tensor
     clipped_high: Tensor
     clipped_low: Tensor
     clipped_c: Tensor
@@ -103,7 +106,7 @@ def token_loss(
     mass = 1.0 if divergence.normalized else spec.z_old
     r, (high, low, c) = r.detach(), (tokens & counted for tokens in clipped)
     return loss * (mass * factor), TokenStats(
-        r.w, r.log_w, mass * divergence.estimate(r), high, low, c, rho_held, counted
+        r.w, r.log_w, mass * divergence.estimate(r), r.w * r.log_u, high, low, c, rho_held, counted
     )
 
 
@@ -150,7 +153,7 @@ class Summary(NamedTuple, Generic[Number]):
     Attributes:
         tokens: their number; without any, sums and counts are 0 and the extremes of w are 1.
         not_finite: number of unmasked tokens with NaN or Inf in an input, which nothing else here includes.
-        ratio_sum, log_ratio_sum, kl_sum, high, low, c, rho_held: sums of TokenStats.
+        ratio_sum, log_ratio_sum, kl_sum, k1_sum, high, low, c, rho_held: sums of TokenStats.
         ratio_max, ratio_min: extremes of w.
     """
 
@@ -159,6 +162,7 @@ class Summary(NamedTuple, Generic[Number]):
     ratio_sum: Number
     log_ratio_sum: Number
     kl_sum: Number
+    k1_sum: Number
     high: Number
     low: Number
     c: Number
@@ -200,6 +204,7 @@ def token_loss_summary(spec: LossSpec, *, mask: Tensor, **inputs: Tensor | None)
         ratio_sum=total(ratio),
         log_ratio_sum=total(stats.log_ratio),
         kl_sum=total(stats.kl),
+        k1_sum=total(stats.k1),
         high=number(stats.clipped_high),
         low=number(stats.clipped_low),
         c=number(stats.clipped_c),

@@ -15,7 +15,7 @@ from rpg.config import flags
 from rpg.config.compose import parse
 from rpg.config.record import recorded
 from rpg.config.run_config import RunConfig
-from rpg.config.verl_keys import ACTOR, JUDGE
+from rpg.config.verl_keys import ACTOR, FUNCTION, JUDGE, REWARD
 from rpg.diagnostics import UserError
 from rpg.files.atomic import METRICS
 from rpg.results.checkpoints import find_checkpoint
@@ -23,6 +23,7 @@ from rpg.results.formats import show
 from rpg.results.runs import load_runs
 from rpg.results.table import build_table
 from rpg.rewards import JUDGES
+from rpg.rewards.user_reward import ADAPTER
 from rpg.run.start import begin, dry_run
 
 
@@ -72,5 +73,8 @@ def evaluation(trained: dict[str, Any], checkpoint: Path, out: Path, overrides: 
     for key, value in ours.items():
         OmegaConf.update(config, key, value)
     for one in map(parse, overrides):
+        if one.key_or_group == REWARD:  # which chooses judge=own where a configuration is composed
+            function = {"path": ADAPTER, "name": "compute_score", "reward_kwargs": {"file": one.value()}}
+            OmegaConf.update(config, FUNCTION, function, merge=False)
         OmegaConf.update(config, one.key_or_group, one.value(), force_add=True)
     return OmegaConf.to_container(config)  # type: ignore[return-value]

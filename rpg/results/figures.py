@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import AsinhLocator, MaxNLocator
+from matplotlib.ticker import MaxNLocator
 
 from rpg.diagnostics import UserError
 from rpg.logged import ALL_GROUPS
@@ -81,17 +81,14 @@ def by_title(run: Run, k: int | None) -> Any:
 def looks_of(labels: list[str]) -> dict[str, Look]:
     """Return each label's look: its method's colour, and a dash for each of its settings.
 
-    Labels without a method, and those of a method with more settings than dashes, get colours of viridis by order.
+    Labels without a method get colours of viridis by order.
     """
-    count, seen, looks = Counter(map(base_method, labels)), Counter[str](), {}
+    seen, looks = Counter[str](), {}
     for number, label in enumerate(labels):
-        base = base_method(label)
-        if base in LOOKS and count[base] <= len(DASHES):
-            dash = DASHES[(DASHES.index(LOOKS[base].dash) + seen[base]) % len(DASHES)]
-            looks[label] = Look(LOOKS[base].colour, dash)
-            seen[base] += 1
-        else:  # without the lightest yellow
-            looks[label] = Look(to_hex(matplotlib.colormaps["viridis"](0.9 * number / max(len(labels) - 1, 1))), "-")
+        base, other = base_method(label), matplotlib.colormaps["viridis"](0.9 * number / max(len(labels) - 1, 1))
+        look = LOOKS.get(base, Look(to_hex(other), DASHES[0]))
+        looks[label] = Look(look.colour, DASHES[(DASHES.index(look.dash) + seen[base]) % len(DASHES)])
+        seen[base] += 1
     return looks
 
 
@@ -116,25 +113,9 @@ def draw(axes: Axes, title: str, rows: dict[str, Any], looks: dict[str, Look]) -
             marker = "o" if is_validation or len(line) == 1 else None  # a line of one step is not visible
             style = {"color": look.colour, "linestyle": look.dash, "marker": marker, "markersize": 4, "clip_on": False}
             axes.plot(line.index, line, **style)
-    if title == KL:
-        logarithmic(axes, values)
-    elif values.min() >= 0 > axes.get_ylim()[0]:  # no axis below zero for what is never negative
-        axes.set_ylim(bottom=0)
-    if is_validation and values.max() <= 1 < axes.get_ylim()[1]:
-        axes.set_ylim(top=1)
-
-
-def logarithmic(axes: Axes, values: Any) -> None:
-    """Make the axis logarithmic if the values span two orders of magnitude, and linear around 0, which stays on it."""
     sizes = values[values != 0].abs()
-    low, high = max(sizes.min(), 1e-4 * sizes.max()), sizes.max()
-    if high < 100 * low:
-        return
-    axes.set_yscale("asinh", linear_width=low)
-    axes.yaxis.set_major_locator(AsinhLocator(low, numticks=4))
-    axes.yaxis.set_major_formatter("{x:g}")
-    axes.minorticks_off()
-    axes.set_ylim(bottom=min(0.0, 2 * values.min()), top=2 * high)
+    if title == KL and sizes.max() >= 100 * sizes.min():  # linear around 0, which stays on the axis
+        axes.set_yscale("symlog", linthresh=max(sizes.min(), 1e-4 * sizes.max()))
 
 
 def smooth(frame: Any) -> Any:

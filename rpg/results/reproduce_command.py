@@ -15,9 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rpg.arguments import at_least
-from rpg.config.compose import of_script
 from rpg.config.verl_keys import ACTOR, ROLLOUT
-from rpg.diagnostics import UserError, did_you_mean
+from rpg.diagnostics import UserError
 from rpg.files.atomic import METRICS
 from rpg.overrides import key_of, override
 from rpg.registry import scripts
@@ -27,7 +26,6 @@ from rpg.results.formats import show
 from rpg.results.runs import load_runs, show_notes
 from rpg.results.table import build_table, paper_table
 from rpg.run import signals
-from rpg.run.start import dry_run
 
 PR_SET_PDEATHSIG = 1
 # set by --seeds: order of the problems, vLLM's sampling, shuffling of mini-batches
@@ -56,8 +54,6 @@ def run(args: argparse.Namespace) -> int:
     Returns 0 if all is done, 1 if a run failed, 2 if the command is rejected without changes; 130, 143, 129 after a
     signal.
     """
-    if dry_run():
-        raise UserError("DRY_RUN applies to launch scripts; use --dry-run")
     table = int(args.table) if args.table.isdecimal() else args.table.lower()
     name = ("" if table in FIGURES else "table") + args.table.lower() + ("-cpu" if args.profile == "cpu" else "")
     out = Path(os.path.abspath(args.out or Path("checkpoints", name)))
@@ -68,15 +64,15 @@ def run(args: argparse.Namespace) -> int:
     if args.dry_run:
         return 0
     failures = []
-    signals.raise_from_now()
+    signals.hold()
     try:
         for number, (directory, command) in enumerate(planned.items(), start=1):
             print(f"{directory.name}: run {number} of {len(planned)}", flush=True)
             if code := call(command):
                 failures.append(f"failed: {directory.name}: ended with exit code {code}")
-    except KeyboardInterrupt:
-        print(f"rpg reproduce: {signals.WORDS[signals.ending()]}; the same command continues", file=sys.stderr)
-        return signals.ENDS[signals.ending()]
+    except signals.Ended as ended:
+        print(f"rpg reproduce: {signals.WORDS[ended.signal]}; the same command continues", file=sys.stderr)
+        return signals.ENDS[ended.signal]
     if any((directory / METRICS).is_file() for directory in planned):
         show(build_table(load_runs([out / "runs"]), None if table in FIGURES else int(table)))
         print(f"next: {shlex.join(['rpg', 'plot', str(out)])}")
@@ -95,8 +91,7 @@ def choose(table: int | str, methods: Sequence[str]) -> list[str]:
     beside = [row.label for row in ROWS if row.beside and table not in FIGURES]
     wanted, known = {method.lower() for method in methods}, [*printed, *beside, "paper", "all"]
     for asked in wanted - {name.lower() for name in known}:
-        near = did_you_mean(asked.upper(), known)
-        raise UserError(f"--methods {asked}: no row of {table}; {near} There are {', '.join(known)}")
+        raise UserError(f"--methods {asked}: no row of {table}; there are {', '.join(known)}")
     return [
         label for label in [*printed, *beside]
         if "all" in wanted or label.lower() in wanted or ("paper" in wanted and label in printed)
@@ -108,7 +103,7 @@ def plan(
 ) -> dict[Path, list[str]]:
     """Return the command of each run, by its directory, seed by seed; common: overrides for every script.
 
-    Raises UserError for an override of a key that the command sets, and for one that a script refuses.
+    Raises UserError for an override of a key that the command sets.
     """
     for text in common:
         if key_of(text) in {*SEEDS, NAME, DIRECTORY, "trainer.total_epochs", "trainer.val_only"}:
@@ -117,8 +112,6 @@ def plan(
     if files:
         common = [f"data.val_files=[{','.join(f'${{rpg.data_dir}}/{file}' for file in files)}]", *common]
     found = [scripts.find(script_of(label, table, "cpu" if profile == "cpu" else "")) for label in labels]
-    for script in found:
-        of_script(script, common)
     planned = {}
     for seed, script in ((seed, script) for seed in seeds for script in found):
         name = f"{script.name}-seed{seed}"
@@ -138,8 +131,10 @@ def call(command: list[str]) -> int:
         preexec_fn=lambda: libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0),
     )  # fmt: skip
     try:
-        return process.wait()
+        while process.poll() is None:
+            signals.check(0.2)
+        return process.returncode
     finally:
-        if process.returncode is None:
+        if process.poll() is None:
             process.terminate()
             process.wait()

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.tensor import DTensor, Shard
+from torch.distributed.tensor import DTensor
 
 from rpg.diagnostics import UserError
 from rpg.files import manifest
@@ -52,7 +52,7 @@ def reshard(checkpoint: Path, out: Path, ranks: int) -> None:
             state = {"state": reference[0]["state"]}
             if "shards" in reference[0]:  # of a moving one: plain tensors, split as the actor's
                 state["shards"] = {
-                    name: _split([part["shards"][name] for part in reference], _dim(tensor), rank, ranks)
+                    name: _split([part["shards"][name] for part in reference], tensor.placements[0].dim, rank, ranks)
                     for name, tensor in model[0].items()
                 }
             torch.save(state, target / REFERENCE / _file("", ranks, rank))
@@ -89,14 +89,8 @@ def _part(parts: list[Any], rank: int, ranks: int) -> Any:
         first.device_mesh.device_type, list(range(ranks)), mesh_dim_names=first.device_mesh.mesh_dim_names,
         _init_backend=False, _rank=rank,
     )  # fmt: skip
-    mine = _split([part.to_local() for part in parts], _dim(first), rank, ranks)
+    mine = _split([part.to_local() for part in parts], first.placements[0].dim, rank, ranks)
     return DTensor.from_local(mine, mesh, first.placements, run_check=False, shape=first.shape, stride=first.stride())
-
-
-def _dim(tensor: DTensor) -> int:
-    (placement,) = tensor.placements
-    assert isinstance(placement, Shard), placement
-    return placement.dim
 
 
 def _split(parts: list[torch.Tensor], dim: int, rank: int, ranks: int) -> torch.Tensor:

@@ -3,15 +3,17 @@
 The scorer is the reward function in the run's config.yaml as it is now, a judge of rpg.rewards (--judge), or another
 reward function (--reward). RUN/judge-J is then a run with the same answers and the verdicts of J.
 
-`rpg score ROWS` tries the scorer on a few rows of a parquet file before a run (try_reward.py).
+`rpg score ROWS` tries the scorer on a few rows of a parquet file before a run (try_reward).
 """
 
 import argparse
 import copy
 import json
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +24,17 @@ from rpg.config.compose import parse
 from rpg.config.verl_keys import FUNCTION
 from rpg.data.published import question
 from rpg.data.readers import read_file
-from rpg.diagnostics import UserError
+from rpg.diagnostics import UserError, shown
 from rpg.dotted import put, value_at
 from rpg.files.atomic import CONFIG, ENVIRONMENT, METRICS, SAMPLES, append_record
 from rpg.results.formats import show
-from rpg.results.runs import Run, judge_of, load, show_notes
+from rpg.results.runs import Run, judge_of, load, read_lines, show_notes
 from rpg.results.table import build_table
-from rpg.results.try_reward import try_reward
 from rpg.rewards import JUDGES, OURS, Score, compute_score, sandbox, user_reward
 from rpg.rewards.user_function import RewardError, as_score, reward_file
-from rpg.rewards.user_reward import ADAPTER
+from rpg.rewards.user_reward import ADAPTER, WRONG, blind_to, example, shown_score
+
+ROWS = 5  # tried without --responses
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -136,3 +139,44 @@ def reward_of(config: dict[str, Any]) -> Callable[..., Any]:
         raise UserError(f"{CONFIG} has no reward function of `rpg train`; give --judge or --reward")
     user_reward.load(keywords["file"], keywords.get("function"))
     return partial(user_reward.compute_score, **{"reward_limit": value_at(config, "rpg.reward_limit"), **keywords})
+
+
+def try_reward(reward: str, rows: Path, keywords: Sequence[str], responses: Path | None) -> int:
+    """Score responses to the first rows as a run does; print what it would log, and the times.
+
+    keywords: KEY=VALUE, the reward_kwargs of a run. responses: JSON lines, a text or saved sample for each row; None:
+    the row's answer and a wrong one.
+
+    Returns 1 if the function raises, or scores wrong answers like right ones or above, else 0.
+    """
+    options: dict[str, Any] = {"file": reward_file(reward)}
+    for one in map(parse, keywords):
+        put(options, one.key_or_group, one.value())
+    user_reward.load(options["file"], options.get("function"))
+    lines = read_lines(responses) if responses else []
+    saved = [line if isinstance(line, str) else line["output"] for line in lines]
+    scores, failed, prompt = list[dict[str, Any]](), 0, None
+    for number, (place, row) in enumerate(islice(read_file(rows), len(saved) or ROWS)):
+        key, extra, prompt = row["reward_model"]["ground_truth"], row.get("extra_info"), row.get("prompt", "")
+        answers = {"wrong": WRONG} if key is None else {"right": key, "wrong": WRONG}  # a row may have only its rule
+        made = {kind: example(answer, prompt, extra) for kind, answer in answers.items()}
+        for kind, response in ({"given": saved[number]} if saved else made).items():
+            begun = time.perf_counter()
+            try:
+                score = user_reward.compute_score(row["data_source"], response, key, extra, **options)
+                scores.append({**score, "kind": kind})
+                result = shown_score(score)
+            except RewardError as error:
+                failed, result = failed + 1, str(error)
+            begins = shown(" ".join(response.split()))[:60]
+            print(f"{place}, {kind} ({begins}): {result}, {1000 * (time.perf_counter() - begun):.1f} ms", flush=True)
+    print(f"{failed} raised")
+    if not scores:
+        return 1
+    means: Any = pd.DataFrame(scores).groupby("kind").mean(numeric_only=True)
+    print("mean", means.to_string(float_format="{:g}".format), sep="\n")
+    if {"right", "wrong"} <= {*means.index} and means.loc["right", "score"] <= means.loc["wrong", "score"]:
+        print(f"error: wrong answers score as high as right ones; {blind_to(prompt)}. "
+              "Give --responses FILE if it asks for another form")  # fmt: skip
+        return 1
+    return int(failed > 0)

@@ -18,7 +18,6 @@ from rpg.rewards.verified import judge_response
 KNOWN_DATA_SOURCES = frozenset(OF_SPELLING)
 OURS = "pkg://rpg.rewards"  # this module as reward.custom_reward_function.path
 JUDGES = ("release", "verified", "math_verify")  # docs/judges.md
-OPTIONS = ("judge",)  # keywords of compute_score
 gym_sandbox = Sandbox("rpg.rewards.gym")
 GYM_SECONDS = 10.0  # for one answer, also on a busy machine
 
@@ -51,7 +50,8 @@ def compute_score(
     Raises ValueError for an unknown data_source or judge, TypeError for a ground truth that is neither text nor a
     number.
     """
-    check_options(judge)
+    if judge not in JUDGES:
+        raise ValueError(f"judge={judge} is not known; choices: {', '.join(JUDGES)}")
     if is_gym(data_source):
         return gym_score(data_source, solution_str, extra_info or {})
     if (row := of_source(data_source)) is None:
@@ -90,12 +90,6 @@ def gym_score(data_source: str, response: str, extra_info: Mapping[str, Any]) ->
     except (TimeoutError, ConnectionError):  # a task that runs the answer as Python
         score, pred = 0.0, ""
     return {"score": score, "acc": float(score >= 1), "pred": utf8(pred)}
-
-
-def check_options(judge: str = "release") -> None:
-    """Raise ValueError for an unknown judge."""
-    if judge not in JUDGES:
-        raise ValueError(f"judge={judge} is not known; choices: {', '.join(JUDGES)}")
 
 
 def is_known(data_source: str | None) -> bool:

@@ -12,7 +12,6 @@ import inspect
 import resource
 import sys
 from collections.abc import Callable, Mapping
-from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -65,19 +64,14 @@ def warm_up(file: str, name: str = "") -> None:
 def import_file(file: str) -> ModuleType:
     """Import a file of any name like a script, or pkg://MODULE, so that processes that it starts find it.
 
-    Its folder is at the end of sys.path, so that its neighbours can be imported; in a package, relative imports work.
+    Its folder is at the end of sys.path, so that its neighbours can be imported.
     """
     path = Path(file)
-    root, name = path.parent, path.stem
-    while (root / "__init__.py").is_file():
-        root, name = root.parent, f"{root.name}.{name}"
-    sys.path += map(str, (path.parent, path.resolve().parent, root, Path.cwd()))
+    sys.path += map(str, (path.parent, path.resolve().parent, Path.cwd()))
     if file.startswith(PACKAGE):
         return importlib.import_module(file.removeprefix(PACKAGE))
-    module = ModuleType(SCRIPT)
+    module = sys.modules[SCRIPT] = sys.modules["__main__"] = ModuleType(SCRIPT)
     module.__file__ = file
-    module.__spec__ = ModuleSpec(name, None, origin=file) if root != path.parent else None
-    sys.modules[SCRIPT] = sys.modules["__main__"] = module
     exec(compile(path.read_bytes(), file, "exec"), module.__dict__)
     return module
 

@@ -1,6 +1,7 @@
 """`python -m rpg.run [NAME] OVERRIDE...`: start a run."""
 
 import os
+import signal
 import sys
 
 from rpg.run import signals
@@ -16,7 +17,7 @@ def main(name: str | None, overrides: list[str]) -> int:
         return start(name, overrides)
     except KeyboardInterrupt:
         print("interrupted before the run began", file=sys.stderr)
-        return signals.ENDS[signals.ending()]
+        return signals.ENDS[signal.SIGINT]
     except ImportError as error:
         if (message := version.missing_extra(error)) is None:
             raise

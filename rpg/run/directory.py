@@ -18,7 +18,7 @@ from rpg.config.run_config import RunConfig
 from rpg.config.verl_keys import VALIDATION
 from rpg.diagnostics import ABSENT, Diagnostic, Refused
 from rpg.dotted import value_at
-from rpg.files.atomic import CONFIG, ENVIRONMENT, LEFT_OUT, METRICS, SAMPLES, SKIPPED, write_whole
+from rpg.files.atomic import CONFIG, ENVIRONMENT, LEFT_OUT, METRICS, SAMPLES, write_whole
 from rpg.files.integrity import STEP, TRACKER, steps
 from rpg.files.lock import RUN, Held, take
 from rpg.gpu_host import visible
@@ -132,7 +132,7 @@ def prepare(run: RunConfig, changed: dict[str, tuple[Any, Any]]) -> None:
     }
     made_with["starts"] = [*recorded.get("starts", []), start]
     kept = -1 if run["trainer.resume_mode"] == "disable" else step
-    for log in (METRICS, LEFT_OUT, SKIPPED):
+    for log in (METRICS, LEFT_OUT):
         cut(directory / log, kept)
     for samples in (directory / SAMPLES).glob("*.jsonl"):
         if samples.stem.isdecimal() and int(samples.stem) > kept:

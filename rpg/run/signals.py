@@ -1,42 +1,36 @@
 """Exit codes of a run, and the signals that end its training in order."""
 
+import os
 import signal
-from types import FrameType
 
 DONE = 0
 FAILED = 1
 REFUSED = 2  # before Ray started
 ENDS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "hung up"}
-received: signal.Signals | None = None
 
 
-def raise_from_now() -> None:
-    """Make the first of these signals raise KeyboardInterrupt (`ending`).
+class Ended(Exception):
+    """A signal has asked for the end; `signal` is which."""
 
-    An ignored one (SIGINT in a script's background, SIGHUP under nohup) stays ignored.
+    def __init__(self, number: int):
+        super().__init__()
+        self.signal = signal.Signals(number)
+
+
+def hold() -> None:
+    """Keep these signals for `check`, in this thread and in those that it starts from now on, to the process's end.
+
+    A handler does not do: Ray sets one of SIGTERM at its start, and the default at its end, when a second signal would
+    leave its processes behind. An ignored signal (SIGINT in a script's background, SIGHUP under nohup) stays ignored.
+    A child process gets signals if it is started with a preexec_fn, as Ray's are.
     """
-    global received
-    received = None
-    for number in ENDS:
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _raise)
+    held = {number for number in ENDS if signal.getsignal(number) is not signal.SIG_IGN}
+    signal.pthread_sigmask(signal.SIG_BLOCK, held)
+    os.register_at_fork(after_in_child=lambda: signal.pthread_sigmask(signal.SIG_UNBLOCK, held))
 
 
-def ending() -> signal.Signals:
-    """Return the signal behind a KeyboardInterrupt."""
-    return received or signal.SIGINT
-
-
-def ignore_from_now() -> None:
-    """Ignore these signals: the process is ending, and a second one would leave its children behind."""
-    for number in ENDS:
-        signal.signal(number, signal.SIG_IGN)
-
-
-def _raise(number: int, frame: FrameType | None) -> None:
-    # the exception cannot carry it: ray.get replaces a SystemExit by one of its own, with code 1
-    global received
-    if received is None:  # a second exception would cut off the cleanup
-        received = signal.Signals(number)
-        raise KeyboardInterrupt
+def check(seconds: float = 0.0) -> None:
+    """Wait so long for a signal that is held, and raise Ended for it."""
+    if arrived := signal.sigtimedwait(ENDS, seconds):
+        raise Ended(arrived.si_signo)

@@ -40,7 +40,7 @@ def train(run: RunConfig, server: "Preloaded | None") -> int:
         # orphans of Ray's workers (such as vLLM's engine when its server is killed) become children of
         # this process, so that they can be found at the end
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    signals.raise_from_now()
+    signals.hold()
     log = run.directory / "run.log" if run["rpg.console"] == "progress" else None
     files = f"{'run.log, ' if log else ''}metrics.jsonl, checkpoints"
     print(f"{files}: {brief(run.directory)}", file=sys.stderr, flush=True)
@@ -54,14 +54,12 @@ def train(run: RunConfig, server: "Preloaded | None") -> int:
                 _train(run, screen, server)
                 code, last = DONE, "" if run["trainer.val_only"] else f"done; next: rpg plot {brief(run.directory)}"
             finally:  # before anything is printed
-                signals.ignore_from_now()
                 screen.update()
-        except KeyboardInterrupt:
-            ending = signals.ending()
-            if ending == signal.SIGHUP:  # the window is closed
+        except signals.Ended as ended:
+            if ended.signal == signal.SIGHUP:  # the window is closed
                 os.dup2(os.open(os.devnull, os.O_WRONLY), terminal.fileno())
-            code = signals.ENDS[ending]
-            last = f"{signals.WORDS[ending]} after {screen.progress}\n{next_start(run)}"
+            code = signals.ENDS[ended.signal]
+            last = f"{signals.WORDS[ended.signal]} after {screen.progress}\n{next_start(run)}"
         except Exception as error:  # noqa: BLE001  # whatever ended the run, its processes end and the reason is shown
             traceback.print_exc()
             reached = limit(run, screen, error)
@@ -114,10 +112,10 @@ def _train(run: RunConfig, screen: Screen, server: "Preloaded | None") -> None:
         runtime_env.py_executable = shlex.quote(str(server.executable))  # Ray puts it into a shell command
         server.wait_for_early()  # avoid load while Ray's node starts
     _start_ray(run, config, server)
-    signals.raise_from_now()  # ray.init set another handler of SIGTERM
     runner = RPGTaskRunner.remote()
     ended = runner.run.remote(config)
     while not ray.wait([ended], timeout=LOOK_EVERY)[0]:
+        signals.check()
         screen.update()
         if server and (failure := server.failure()):
             raise RuntimeError(failure)
@@ -155,10 +153,7 @@ def _clean_up(run: RunConfig) -> None:
     """End Ray and all processes of this run, and remove their files in shared memory."""
     import ray
 
-    signal.pthread_sigmask(signal.SIG_BLOCK, signals.ENDS)  # Ray's end sets SIGTERM to its default
     ray.shutdown()
-    signals.ignore_from_now()
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, signals.ENDS)
     if not run.cluster:
         cleanup.end_descendants()
         cleanup.remove_weights()

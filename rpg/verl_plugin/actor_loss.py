@@ -9,54 +9,18 @@
 
 import math
 from collections.abc import Callable
-from typing import Any, Generic, NamedTuple
+from typing import Any
 
 import torch
 from tensordict import TensorDict
 from torch import Tensor
 
 from rpg.objectives.losses import MAX_LOG_RATIO
-from rpg.objectives.tokens import Number, Summary, pooled
+from rpg.objectives.tokens import Summary, pooled
 from rpg.verl_plugin.policy_loss import MICRO_BATCH, MicroBatch, metrics_of_all
 
 INPUTS = ("old_log_probs", "ref_log_prob", "advantages", "rollout_is_weights")  # inputs of the loss besides log_probs
 FIELDS = ("response_mask", "rollout_log_probs", *INPUTS)
-
-
-class Measured(NamedTuple):
-    """Metrics over all tokens of a batch, independent of micro-batches and ranks.
-
-    Attributes:
-        metrics: off_policy/ess, the effective sample size (sum w)^2 / (n sum w^2) in (0, 1], where w is pi_theta /
-            pi_old times verl's rollout_is_weights; off_policy/kl, the mean of log mu - log pi_theta in nats per token,
-            an unbiased estimate of KL(mu || pi_theta) for the policy mu that sampled, and off_policy/mass, the mean of
-            pi_theta / mu, one of pi_theta's mass on the tokens that mu can sample, both only with rollout_log_probs;
-            actor/rpg_*, those of metrics_of_all, only with a loss of ours.
-        reference_kl: the mean of token_kl, in nats; 0 without a reference.
-    """
-
-    metrics: dict[str, float]
-    reference_kl: float
-
-
-class Sums(NamedTuple, Generic[Number]):
-    """Sums over a micro-batch's unmasked tokens with finite inputs: 0-dimensional tensors, or floats.
-
-    Attributes:
-        tokens: their number.
-        weight, weight_square: of w times rollout_is_weights.
-        sampled: number of tokens with rollout_log_probs.
-        sampler_log_ratio, mass: of log mu - log pi_theta and of pi_theta / mu over these.
-        reference_kl: of token_kl; 0 without a reference.
-    """
-
-    tokens: Number
-    weight: Number
-    weight_square: Number
-    sampled: Number
-    sampler_log_ratio: Number
-    mass: Number
-    reference_kl: Number
 
 
 class ActorLoss:
@@ -66,7 +30,7 @@ class ActorLoss:
         """ppo_loss: verl's, with its config bound. has_reference: whether to pass ref_log_prob to the policy loss."""
         self.ppo_loss = ppo_loss
         self.has_reference = has_reference
-        self._micro_batches: list[tuple[Sums[float], Summary[float] | None]] = []
+        self._micro_batches: list[tuple[dict[str, float], Summary[float] | None]] = []
 
     def __call__(self, model_output: Any, data: TensorDict, dp_group: Any = None) -> tuple[Tensor, dict[str, Any]]:
         """Return loss and metrics of verl's ppo_loss.
@@ -99,23 +63,34 @@ class ActorLoss:
         self._micro_batches.append((sums, micro_batch.summary))
         return loss, metrics
 
-    def take(self, group: Any = None) -> Measured:
-        """Return the metrics since the last call; all ranks of the data-parallel group must call it."""
+    def take(self, group: Any = None) -> tuple[dict[str, float], float]:
+        """Return metrics over all tokens since the last call, independent of micro-batches and ranks, and a KL.
+
+        All ranks of the data-parallel group must call it.
+
+        Returns:
+            off_policy/ess, the effective sample size (sum w)^2 / (n sum w^2) in (0, 1], where w is pi_theta / pi_old
+                times verl's rollout_is_weights; off_policy/kl, the mean of log mu - log pi_theta in nats per token, an
+                unbiased estimate of KL(mu || pi_theta) for the policy mu that sampled, and off_policy/mass, the mean of
+                pi_theta / mu, one of pi_theta's mass on the tokens that mu can sample, both only with
+                rollout_log_probs; actor/rpg_*, those of metrics_of_all, only with a loss of ours.
+            The mean of token_kl, in nats; 0 without a reference.
+        """
         mine, self._micro_batches = self._micro_batches, []
         assert mine, "no micro-batch since the last call"
         of_ranks: list[Any] = [None] * torch.distributed.get_world_size(group)
         torch.distributed.all_gather_object(of_ranks, mine, group=group)
         micro_batches = [micro_batch for of_rank in of_ranks for micro_batch in of_rank]
-        total = Sums(*map(math.fsum, zip(*(sums for sums, _ in micro_batches), strict=True)))
+        total = {name: math.fsum(sums[name] for sums, _ in micro_batches) for name in mine[0][0]}
         metrics = {}
-        if total.weight_square:
-            metrics["off_policy/ess"] = total.weight**2 / (total.tokens * total.weight_square)
-        if total.sampled:
-            metrics["off_policy/kl"] = total.sampler_log_ratio / total.sampled
-            metrics["off_policy/mass"] = total.mass / total.sampled
+        if total["weight_square"]:
+            metrics["off_policy/ess"] = total["weight"] ** 2 / (total["tokens"] * total["weight_square"])
+        if total["sampled"]:
+            metrics["off_policy/kl"] = total["sampler_log_ratio"] / total["sampled"]
+            metrics["off_policy/mass"] = total["mass"] / total["sampled"]
         if summaries := [summary for _, summary in micro_batches if summary is not None]:
             metrics |= metrics_of_all(pooled(summaries))
-        return Measured(metrics, total.reference_kl / max(1.0, total.tokens))
+        return metrics, total["reference_kl"] / max(1.0, total["tokens"])
 
 
 def token_kl(old_log_prob: Tensor, ref_log_prob: Tensor) -> Tensor:
@@ -130,8 +105,13 @@ def token_kl(old_log_prob: Tensor, ref_log_prob: Tensor) -> Tensor:
 
 def _sums(
     log_prob: Tensor, inputs: dict[str, Tensor], rollout: Tensor | None, mask: Tensor, counted: Tensor
-) -> Sums[float]:
-    """Return the sums; all tensors have shape (response tokens,). counted: mask and finite inputs of the loss."""
+) -> dict[str, float]:
+    """Return sums over a micro-batch's tokens; all tensors have shape (response tokens,).
+
+    counted: mask and finite inputs of the loss. Of these tokens: their number, w times rollout_is_weights, its square,
+    and token_kl (0 without a reference). Of those with rollout_log_probs ("sampled"): their number, log mu - log
+    pi_theta, and pi_theta / mu ("mass").
+    """
     old = inputs["old_log_probs"]
     weights = (log_prob - old).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp() * inputs.get("rollout_is_weights", 1.0)
     weights = weights.double().masked_fill(~counted, 0.0)
@@ -139,13 +119,14 @@ def _sums(
     ratio = (-log_ratio.double()).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp()
     sampled = mask & log_ratio.isfinite()
     kl = token_kl(old, inputs["ref_log_prob"]) if "ref_log_prob" in inputs else torch.zeros_like(weights)
-    on_device = Sums(
-        tokens=counted.sum(),
-        weight=weights.sum(),
-        weight_square=weights.dot(weights),
-        sampled=sampled.sum(),
-        sampler_log_ratio=log_ratio.double().masked_fill(~sampled, 0.0).sum(),
-        mass=ratio.masked_fill(~sampled, 0.0).sum(),
-        reference_kl=kl.masked_fill(~counted, 0.0).sum(),
-    )
-    return Sums(*torch.stack([tensor.double() for tensor in on_device]).tolist())  # one transfer from the device
+    on_device = {
+        "tokens": counted.sum(),
+        "weight": weights.sum(),
+        "weight_square": weights.dot(weights),
+        "sampled": sampled.sum(),
+        "sampler_log_ratio": log_ratio.double().masked_fill(~sampled, 0.0).sum(),
+        "mass": ratio.masked_fill(~sampled, 0.0).sum(),
+        "reference_kl": kl.masked_fill(~counted, 0.0).sum(),
+    }
+    values = torch.stack([tensor.double() for tensor in on_device.values()]).tolist()  # one transfer from the device
+    return dict(zip(on_device, values, strict=True))

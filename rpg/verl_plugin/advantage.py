@@ -1,7 +1,5 @@
 """The estimators `rpg` and `rpg_batchmean` in the form verl calls (algorithm.adv_estimator=rpg)."""
 
-import functools
-import sys
 from typing import Any
 
 import numpy as np
@@ -12,7 +10,7 @@ from rpg.objectives.advantages import batch_mean_advantages, group_mean_advantag
 
 
 def rpg(token_level_rewards: Tensor, response_mask: Tensor, index: np.ndarray, **_: Any) -> tuple[Tensor, Tensor]:
-    """Reward minus the mean reward of the prompt's group (the paper, Section 5).
+    """Reward minus the mean reward of the prompt's group (the paper, Section 5); in a group of one the reward.
 
     Args:
         token_level_rewards, response_mask: (batch, tokens).
@@ -21,18 +19,9 @@ def rpg(token_level_rewards: Tensor, response_mask: Tensor, index: np.ndarray, *
     Returns:
         advantages and returns, the same (batch, tokens) tensor twice, as in verl's estimators.
     """
-    if len({*index}) == len(index):
-        tell_of_groups_of_one()
     with torch.no_grad():
         advantages = group_mean_advantages(token_level_rewards, response_mask, index)
     return advantages, advantages
-
-
-@functools.cache  # once a process
-def tell_of_groups_of_one() -> None:
-    """Print a warning that no group has a baseline."""
-    message = "every group has one response (actor_rollout_ref.rollout.n=1?), and the advantage is the reward"
-    print(f"WARNING: rpg: algorithm.adv_estimator=rpg: {message}; use n of 2 or more", file=sys.stderr, flush=True)
 
 
 def rpg_batchmean(token_level_rewards: Tensor, response_mask: Tensor, **_: Any) -> tuple[Tensor, Tensor]:

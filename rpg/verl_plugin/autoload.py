@@ -11,7 +11,7 @@ import os
 import sys
 import traceback
 
-from rpg.verl_plugin import register, version
+from rpg.verl_plugin import register, resolvers, version
 
 
 def line(verl: str | None, missing: list[str]) -> str:
@@ -21,13 +21,13 @@ def line(verl: str | None, missing: list[str]) -> str:
             f"WARNING: rpg registered no losses and estimators: verl {verl} has no {', no '.join(missing)}; "
             "0.6.1 and later have all"
         )
-    registered = f"rpg: losses and estimators are registered with verl {verl}"
-    if version.has_system(verl):
-        return f"{registered} (tier system: everything works)"
-    return f"{registered} (tier core: pi_ref = pi_old; `rpg train` and launch scripts need verl {version.SYSTEM})"
+    core = f"core: pi_ref = pi_old; `rpg train` and launch scripts need verl {version.SYSTEM}"
+    tier = "system: everything works" if version.has_system(verl) else core
+    return f"rpg: losses and estimators are registered with verl {verl} (tier {tier})"
 
 
 try:
+    resolvers.register()
     from verl.trainer.ppo import core_algos
 
     missing = version.lacks(core_algos)

@@ -2,7 +2,6 @@
 
 import errno
 import os
-import re
 import shutil
 from pathlib import Path
 
@@ -12,10 +11,8 @@ from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 
 from rpg.files import manifest
 from rpg.files.integrity import steps
-from rpg.verl_plugin.patches import weights_only
 
 FULL = 1_000_000  # bytes; a disk with less free space is full
-RANK = re.compile(r"_rank_(\d+)\.pt$")
 
 
 class CompleteCheckpoints(PPOTrainer):
@@ -34,8 +31,7 @@ class CompleteCheckpoints(PPOTrainer):
         super().__init__(config)
 
     def _load_checkpoint(self) -> None:
-        with weights_only.enforced():  # data.pt; the actor's files are hashed on the actor's node
-            super()._load_checkpoint()
+        super()._load_checkpoint()
         if self.trainer_mode != "sync":
             drop_trained()
         if keep := self.config.trainer.max_actor_ckpt_to_keep:
@@ -56,12 +52,7 @@ class CompleteCheckpoints(PPOTrainer):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(directory)) from error
         finally:
             config.max_actor_ckpt_to_keep = keep
-        ranks = {match[1] for name in manifest.write(directory) if (match := RANK.search(name))}
-        if len(ranks) < self.actor_rollout_wg.world_size:
-            print(
-                f"warning: {directory}: the manifest covers {len(ranks)} of {self.actor_rollout_wg.world_size} ranks, "
-                f"those that {os.uname().nodename} sees; put trainer.default_local_dir on a file system of all nodes"
-            )
+        manifest.write(directory)
         self._written.append(directory)
         remove_oldest(self._written, keep)
 

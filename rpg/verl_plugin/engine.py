@@ -15,18 +15,6 @@ from rpg.verl_plugin.patches.resumed_optimizer import ConfiguredOptimizerEngine
 from rpg.verl_plugin.schedule_free import ScheduleFreeEngine
 
 
-class StepAwareEngine:
-    """Mixin before verl's FSDP engine: records on every rank whether the last optimizer step was skipped."""
-
-    last_step_skipped = False
-
-    def optimizer_step(self) -> float:
-        """Call verl's optimizer step, which skips a step with a non-finite gradient norm; return that norm."""
-        norm = super().optimizer_step()  # type: ignore[misc]
-        self.last_step_skipped = not math.isfinite(norm)
-        return norm
-
-
 class ResponseHeadEngine:
     """Mixin before verl's FSDP engine: the fused head computes the responses' tokens only, unless they are packed."""
 
@@ -39,10 +27,16 @@ class ResponseHeadEngine:
             return step(micro_batch, loss_function, forward_only)
 
 
-class RPGEngine(
-    StepAwareEngine, ResponseHeadEngine, ScheduleFreeEngine, ConfiguredOptimizerEngine, FSDPEngineWithLMHead
-):
-    """verl's engine for language models under fsdp and fsdp2 with the above."""
+class RPGEngine(ResponseHeadEngine, ScheduleFreeEngine, ConfiguredOptimizerEngine, FSDPEngineWithLMHead):
+    """verl's engine for language models under fsdp and fsdp2; knows on every rank whether it skipped the last step."""
+
+    last_step_skipped = False
+
+    def optimizer_step(self) -> float:
+        """Call verl's optimizer step, which skips a step with a non-finite gradient norm; return that norm."""
+        norm = super().optimizer_step()
+        self.last_step_skipped = not math.isfinite(norm)
+        return norm
 
 
 def register_engine() -> None:

@@ -70,7 +70,7 @@ def policy_loss(
     spec = spec_from_actor_config(name, config)
     own_reference = micro_batch is not None and micro_batch.ref_log_prob is not None
     kl_loss_coef = config.get("kl_loss_coef", 0.0) if config.get("use_kl_loss", False) else 0.0
-    tell(name, spec, own_reference, config.policy_loss.get("kl_coef") is None, kl_loss_coef)
+    tell(name, spec, own_reference, kl_loss_coef)
     compute = compiled(log_prob.device) if config.get("use_torch_compile") else token_loss_summary
     losses, on_device = compute(
         spec,
@@ -96,11 +96,10 @@ def policy_loss(
 
 
 @functools.cache  # once a process
-def tell(name: str, spec: LossSpec, own_reference: bool, by_default: bool, kl_loss_coef: float) -> None:
+def tell(name: str, spec: LossSpec, own_reference: bool, kl_loss_coef: float) -> None:
     """Print, on rank 0, the loss and the numbers that it uses, and a warning if verl adds a KL to the loss's own.
 
-    own_reference: whether pi_ref is a model of its own. by_default: whether the config lacks the numbers of OWN.
-    kl_loss_coef: coefficient of verl's `use_kl_loss`, 0 without it.
+    own_reference: whether pi_ref is a model of its own. kl_loss_coef: of verl's `use_kl_loss`, 0 without it.
     """
     if torch.distributed.is_initialized() and torch.distributed.get_rank() != 0:
         return
@@ -108,11 +107,6 @@ def tell(name: str, spec: LossSpec, own_reference: bool, by_default: bool, kl_lo
         f"rpg: loss {name}, beta {spec.kl_coef:g}, clip [{1 - spec.clip_low:g}, {1 + spec.clip_high:g}], "
         f"c {spec.clip_c:g}, pi_ref {'of its own' if own_reference else '= pi_old'}"
     )
-    if by_default:
-        line += (
-            "; beta is the default: set actor_rollout_ref.actor.policy_loss._target_="
-            "rpg.verl_plugin.config.RPGPolicyLossConfig and +actor_rollout_ref.actor.policy_loss.kl_coef"
-        )
     if kl_loss_coef:
         line += (
             f"\nWARNING: rpg: actor_rollout_ref.actor.use_kl_loss=true adds verl's KL (kl_loss_coef={kl_loss_coef:g}) "
@@ -153,6 +147,7 @@ def means(summary: Summary[float]) -> dict[str, float]:
     count = max(1.0, summary.tokens)
     return {
         "actor/rpg_kl": summary.kl_sum / count,
+        "actor/rpg_kl_k1": summary.k1_sum / count,
         "actor/rpg_clipfrac_high": summary.high / count,
         "actor/rpg_clipfrac_low": summary.low / count,
         "actor/rpg_clipfrac_c": summary.c / count,

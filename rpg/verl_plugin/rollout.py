@@ -1,33 +1,11 @@
-"""The plugin's patches of the actor's side of the rollout, and the user's own losses, in this process.
+"""The door by which verl's own workers call rpg.verl_plugin.install: verl imports a module, and calls nothing of it.
 
-verl imports this module by two keys, and calls nothing of it, so that it ends with a call:
-`actor_rollout_ref.model.external_lib` in the training process, and
-`actor_rollout_ref.rollout.checkpoint_engine.custom_backend_module` in verl's CheckpointEngineWorker, the actor's side
+Two keys name it: `actor_rollout_ref.model.external_lib` for the training process, and
+`actor_rollout_ref.rollout.checkpoint_engine.custom_backend_module` for verl's CheckpointEngineWorker, the actor's side
 of rollouts with separate GPUs (trainer_mode=separate_async). With only one of the keys, the two sides would wait at
-different sockets forever (patches/socket_name.py). vLLM is imported only when verl asks for a rollout class.
+different sockets forever (patches/socket_name.py).
 """
 
-from verl.workers.rollout import base
-from verl.workers.rollout.replica import RolloutReplica, RolloutReplicaRegistry
-
-from rpg.verl_plugin import external, on_cpu
-from rpg.verl_plugin.patches import weights_only
-
-
-def install() -> None:
-    """Register our side of vLLM with verl, load the user's losses. Safe to call more than once."""
-    base._ROLLOUT_REGISTRY["vllm", "async"] = "rpg.verl_plugin.patches.socket_name.ServerAdapter"
-    RolloutReplicaRegistry.register("vllm", _replica)
-    weights_only.install()
-    external.load_all()
-    if on_cpu():
-        from rpg.verl_plugin.cpu import checkpoint_engine  # noqa: F401  # its decorator registers it
-
-
-def _replica() -> type[RolloutReplica]:
-    from rpg.verl_plugin.patches.socket_name import vLLMReplica
-
-    return vLLMReplica
-
+from rpg.verl_plugin import install
 
 install()

@@ -4,6 +4,7 @@ import ray
 from omegaconf import DictConfig
 from verl.trainer.main_ppo import TaskRunnerV1
 
+from rpg import verl_plugin
 from rpg.verl_plugin import watchdog
 from rpg.verl_plugin.patches import bootstrap, file_logger, reward_worker
 
@@ -16,16 +17,14 @@ class RPGTaskRunner(_VerlTaskRunner):
 
     def run(self, config: DictConfig) -> None:
         """Continue metrics.jsonl, then train as verl does, with verl's trainer of the configured mode and our mixin."""
-        from verl.utils.import_utils import import_external_libs
-
-        from rpg.verl_plugin.trainer import install
+        from rpg.verl_plugin import trainer
 
         watchdog.arm(config.rpg.stall_limit, config.rpg.time_limit)
         bootstrap.install()
         file_logger.install()
         reward_worker.install()
-        import_external_libs(config.actor_rollout_ref.model.external_lib)  # verl does so only in its workers
-        install()
+        verl_plugin.install()  # verl imports external_lib only in its workers
+        trainer.install()
         try:
             super().run(config)
         finally:

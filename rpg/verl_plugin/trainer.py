@@ -4,9 +4,7 @@ verl builds and evaluates a reference model only for its own KL terms (`use_kl_l
 losses contain their KL, so these terms are off, and the trainer below requests the reference itself.
 """
 
-from collections import Counter, defaultdict
-from dataclasses import asdict
-from pathlib import Path
+from collections import Counter
 from typing import Any
 
 import ray
@@ -23,12 +21,11 @@ from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.workers.utils.padding import response_to_nested
 
 from rpg.files.atomic import LEFT_OUT
-from rpg.logged import ALL_GROUPS, BATCH, LEFT_OUT_OF_TRAINING, LEFT_OUT_OF_VALIDATION, MEAN_ACCURACY, PART, VALIDATED
+from rpg.logged import ALL_GROUPS, BATCH, LEFT_OUT_OF_TRAINING, LEFT_OUT_OF_VALIDATION
 from rpg.names import LOSSES, REVERSE
 from rpg.objectives import later_kl_baseline
 from rpg.verl_plugin import watchdog
 from rpg.verl_plugin.checkpoints import CompleteCheckpoints
-from rpg.verl_plugin.reference import ReferenceSettings
 from rpg.verl_plugin.replay_buffer import BatchByPrompt, BatchByPromptAsync
 from rpg.verl_plugin.step_warnings import StepWarnings
 from rpg.verl_plugin.worker import RPGActorRolloutRefWorker
@@ -47,14 +44,10 @@ class RPGTrainer(PPOTrainer):
 
     def __init__(self, config: DictConfig):
         """config: the full configuration of verl's trainer."""
-        self.reference_settings = ReferenceSettings(**config.rpg.reference)
+        self.has_reference = config.rpg.reference.mode != "old"  # pi_ref needs a forward pass
         with open_dict(config.actor_rollout_ref):
-            config.actor_rollout_ref.rpg = {
-                "reference": asdict(self.reference_settings),
-                "directory": config.trainer.default_local_dir,
-                "nonfinite_limit": config.rpg.nonfinite_limit,
-            }
-        self._asked = (0, 0)
+            config.actor_rollout_ref.rpg = config.rpg  # which workers do not get
+        self._asked = Counter[int]()  # prompts beyond the first batch, by step
         self._failed: set[str] = set()
         self.filtered: dict[str, float] = {}
         self._of_step: dict[str, float] = {}
@@ -64,13 +57,13 @@ class RPGTrainer(PPOTrainer):
         optimizer = config.actor_rollout_ref.actor.optim
         if optimizer.lr_warmup_steps > 0:  # of batches, as under other schedules: verl's scheduler counts their parts
             optimizer.lr_warmup_steps *= self.parameter_sync_step
-        if self.reference_settings.has_model:
+        if self.has_reference:
             self.use_reference_policy = True
 
     def _init_resource_pool_mgr(self) -> None:
         super()._init_resource_pool_mgr()
         adapter = self.config.actor_rollout_ref.model.get("lora_rank")  # pi_ref is the actor without its adapter
-        engine = self.reference_settings.has_model and not adapter
+        engine = self.has_reference and not adapter
         if engine and Role.ActorRollout in self.role_worker_mapping:  # verl would build none
             for mapping in (self.role_worker_mapping, self.mapping):
                 mapping[Role.ActorRolloutRef] = mapping.pop(Role.ActorRollout)
@@ -81,7 +74,7 @@ class RPGTrainer(PPOTrainer):
         """As in verl; with kl_scope=response and a reference also the baseline of the later KL terms, as a field."""
         loss = self.config.actor_rollout_ref.actor.policy_loss
         divergence, *_ = LOSSES.get(loss.loss_mode, ("",))
-        if self.reference_settings.has_model and divergence in REVERSE and loss.get("kl_scope") == "response":
+        if self.has_reference and divergence in REVERSE and loss.get("kl_scope") == "response":
             assert batch.partition_id is not None  # verl names one for every batch of a step
             fields = ["uid", "response_mask", "old_log_probs", "ref_log_prob"]
             data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=fields)
@@ -111,10 +104,6 @@ class RPGTrainer(PPOTrainer):
         metrics = super()._validate()
         return metrics | {LEFT_OUT_OF_VALIDATION: self._left_out_of_validation}
 
-    def _val_metrics_update(self, *args: Any, expected_acc_counts: dict[tuple[str, str], int]) -> dict[str, float]:
-        metrics = super()._val_metrics_update(*args, expected_acc_counts=expected_acc_counts)
-        return metrics | lost_accuracies(metrics, expected_acc_counts)
-
     def step(self, metrics: dict, timing_raw: dict) -> Any:
         """As in verl, which averages metrics over a batch's parts (separate_async); ours are sums or last values."""
         self._of_step = {}
@@ -125,15 +114,13 @@ class RPGTrainer(PPOTrainer):
 
     def _refill(self, num_prompts: int) -> int:
         """Request prompts for those that the replay buffer dropped, up to max_num_gen_batches batches per step."""
-        step, before = self._asked
-        self._asked = (self.global_steps, num_prompts + (before if step == self.global_steps else 0))
+        self._asked[self.global_steps] += num_prompts
         batch, limit = self.config.data.train_batch_size, self.config.algorithm.filter_groups.max_num_gen_batches
-        if limit and self._asked[1] > (limit - 1) * batch:  # verl requests the first batch itself
+        if limit and self._asked[self.global_steps] > (limit - 1) * batch:  # verl requests the first batch itself
             raise RuntimeError(
-                f"step {self.global_steps}: {limit} batches of {batch} prompts hold no batch in which every group has "
-                f"reward variance (algorithm.filter_groups.max_num_gen_batches={limit}). The problems are too easy or "
-                "too hard, or the reward function gives every response the same reward (asynchronous: failed and stale "
-                "groups count as well)"
+                f"step {self.global_steps}: {limit} batches of {batch} prompts hold no batch of groups whose rewards "
+                f"differ (algorithm.filter_groups.max_num_gen_batches={limit}): problems are too easy or too hard, or "
+                "the reward is the same for every response"
             )
         return self._add_prompts_to_generate(num_prompts)
 
@@ -160,34 +147,24 @@ class RPGTrainer(PPOTrainer):
         Raises:
             RuntimeError: their share of a batch exceeds rpg.left_out_limit.
         """
-        if new := groups - self._failed:
-            self._failed |= new
-            batch, limit = self.config.data.train_batch_size, self.config.rpg.left_out_limit
-            report = (
-                f"step {self.global_steps}: {len(self._failed)} groups failed (rollout or reward) and are sampled "
-                f"again; {self._reasons()}"
-            )
-            if len(self._failed) > limit * batch:
-                raise RuntimeError(f"{report}. That is more than rpg.left_out_limit={limit} of {batch}")
-            print(f"warning: {report}")
+        if groups - self._failed:
+            self._failed |= groups
+            report = f"{len(self._failed)} groups failed (rollout or reward) and are sampled again"
+            self._tell_of_missing(len(self._failed), self.config.data.train_batch_size, report)
 
-    def _reasons(self) -> str:
-        """Say where the reasons of missing responses are: LEFT_OUT has only those without a reward."""
-        file = Path(self.config.trainer.default_local_dir) / LEFT_OUT
-        return f"reasons are in {file}, or the log" if file.is_file() else "reasons are in the log"
+    def _tell_of_missing(self, count: int, of: int, report: str) -> None:
+        report = f"step {self.global_steps}: {report}; reasons are in {LEFT_OUT} or the log"
+        limit = self.config.rpg.left_out_limit
+        if count > limit * of:
+            raise RuntimeError(f"{report}. More than rpg.left_out_limit={limit} of {of} are missing")
+        print(f"warning: {report}")
 
     def _compute_metrics(self, batch: Any, metrics: dict, *args: Any, **kwargs: Any) -> None:
-        """As in verl, with the means of the reward's parts, and with the mean reward before filter_groups drops groups.
-
-        Surplus groups of filter_groups count like kept ones.
-        """
+        """As in verl, with the mean reward before filter_groups drops groups. Surplus groups count like kept ones."""
         super()._compute_metrics(batch, metrics, *args, **kwargs)
-        keys = [key for key, tag in zip(batch.keys, batch.tags, strict=True) if not tag.get("is_padding", False)]
-        if keys:
-            data = tq.kv_batch_get(keys=keys, partition_id=batch.partition_id, select_fields=["extra_fields"])
-            metrics.update(parts_of_rewards([getattr(fields, "data", fields) for fields in data["extra_fields"]]))
         if self.config.algorithm.filter_groups.enable:
-            kept = len({key.split("_")[0] for key in keys})
+            rows = zip(batch.keys, batch.tags, strict=True)
+            kept = len({key.split("_")[0] for key, tag in rows if not tag.get("is_padding", False)})
             kept += metrics.get("training/filter_groups/discarded_surplus_samples", 0)
             total = kept * metrics[BATCH] + sum(self.filtered.values())
             metrics[ALL_GROUPS] = total / (kept + len(self.filtered))
@@ -205,11 +182,9 @@ class RPGTrainer(PPOTrainer):
         expected = prompts * (rollout.val_kwargs.n if partition == "val" else rollout.n)
         left_out = expected - groups.total()
         if left_out:
-            limit = self.config.rpg.left_out_limit
-            report = f"step {self.global_steps}: {left_out} of {expected} responses of {partition} were left out"
-            if left_out > limit * expected:
-                raise RuntimeError(f"{report}, more than rpg.left_out_limit={limit} of them; {self._reasons()}")
-            print(f"warning: {report}; {self._reasons()}")
+            self._tell_of_missing(
+                left_out, expected, f"{left_out} of {expected} responses of {partition} were left out"
+            )
         ones = sum(size == 1 for size in groups.values())
         counts = {LEFT_OUT_OF_TRAINING: left_out, "training/groups_of_one": ones}
         if partition == "train":
@@ -226,33 +201,6 @@ class RPGTrainer(PPOTrainer):
         self._of_step |= {key: value for key, value in metrics.items() if key.startswith("reference/")}
         self._add({"actor/skipped_steps": metrics["actor/skipped_steps"]})
         return batch
-
-
-def parts_of_rewards(extra_fields: list[Any]) -> dict[str, float]:
-    """Return the mean of each number that a reward function returns beside the score, as validations log it.
-
-    extra_fields: verl's field of each response, a dictionary. The mean is over the responses that have the number.
-    """
-    parts: dict[str, list[float]] = defaultdict(list)
-    for fields in extra_fields:
-        for name, value in (fields.get("reward_extra_info") or {}).items():
-            if name != "score" and isinstance(value, int | float):
-                parts[name].append(float(value))
-    return {PART.format(name=name): sum(values) / len(values) for name, values in parts.items()}
-
-
-def lost_accuracies(metrics: dict[str, float], expected: dict[tuple[str, str], int]) -> dict[str, float]:
-    """Return an accuracy of 0 for each validation set without a single reward, which verl leaves out of its metrics.
-
-    metrics: verl's of a validation; if no set has an accuracy, none is added. expected: (data_source, uid) -> number of
-    responses.
-    """
-    validated = [match for match in map(VALIDATED.fullmatch, metrics) if match]
-    if all(match["variable"] != "acc" for match in validated):
-        return {}
-    known = {match["data_source"] for match in validated}
-    lost = {source: count for (source, _), count in expected.items() if source not in known}
-    return {MEAN_ACCURACY.format(data_source=source, k=count): 0.0 for source, count in lost.items()}
 
 
 class RPGTrainerSync(RPGTrainer, CompleteCheckpoints, PPOTrainerSync):

@@ -15,7 +15,7 @@ from rpg.diagnostics import ABSENT, Diagnostic, Refused
 VERL = "0.9.1"  # the version of requirement.txt and requirements/cpu.txt, with which everything is tested
 SYSTEM = ">=0.9,<0.10"  # as in the extra [system] of pyproject.toml
 INSTALL = f"pip install verl=={VERL}"
-ALLOW = "RPG_ALLOW_VERL"
+ALLOW = "RPG_ALLOW_VERL"  # 1: the system may be tried on another version
 SAID = "RPG_TIER_SAID"  # set once autoload.py has printed its line, so that child processes do not repeat it
 
 
@@ -30,17 +30,8 @@ def installed(name: str = "verl") -> str | None:
 def has_system(version: str | None) -> bool:
     """Return whether a version is in SYSTEM; local builds (0.9.1+abc) and pre-releases (0.9.1.dev0) count."""
     from packaging.specifiers import SpecifierSet
-    from packaging.version import InvalidVersion, Version
 
-    try:
-        return version is not None and SpecifierSet(SYSTEM).contains(Version(version), prereleases=True)
-    except InvalidVersion:
-        return False
-
-
-def allowed() -> bool:
-    """Return whether the system may be tried on another version."""
-    return os.environ.get(ALLOW) == "1"
+    return version is not None and SpecifierSet(SYSTEM).contains(version, prereleases=True)
 
 
 def unsupported() -> list[Diagnostic]:
@@ -58,7 +49,7 @@ def unsupported() -> list[Diagnostic]:
     if has_system(verl):
         return []
     message = f"is not {SYSTEM}, which whole runs need; for other versions see docs/plain_verl.md"
-    if not allowed():
+    if os.environ.get(ALLOW) != "1":
         raise Refused([Diagnostic("verl", verl, message, f"{INSTALL}, or set {ALLOW}=1 to try it")])
     return [Diagnostic("verl", verl, message, "python scripts/check_verl.py lists the differences", "warning")]
 

@@ -9,46 +9,63 @@ from tensordict import TensorDict
 from verl.single_controller.base.decorator import Dispatch, register
 from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 
-from rpg.verl_plugin.actor_loss import ActorLoss
+from rpg.verl_plugin.actor_loss import INPUTS, ActorLoss
 from rpg.verl_plugin.engine import register_engine
-from rpg.verl_plugin.nonfinite import StepGuard, finite
 from rpg.verl_plugin.patches import fused_head, unread_rows
 from rpg.verl_plugin.patches.anchor import AnchorWorker
-from rpg.verl_plugin.reference import Reference, ReferenceSettings
+from rpg.verl_plugin.reference import Reference
 
 
 class RPGActor(TrainingWorker):
-    """verl's actor; counts its optimizer steps for the reference, which is saved and loaded with it."""
+    """verl's actor; counts its optimizer steps for the reference, which is saved and loaded with it.
+
+    nonfinite_limit: number of consecutive skipped optimizer steps that ends the run (rpg.nonfinite_limit).
+    """
 
     engine: Any
     loss_fn: ActorLoss
     reference: Reference | None = None
-    guard: StepGuard
-    _mini_batch = 0
+    nonfinite_limit: int
+    _mini_batches = _skipped = _in_a_row = 0
 
     def train_batch(self, data: TensorDict) -> TensorDict:
-        """Run one optimizer step on a mini-batch; verl's engine skips it if the gradient is not finite."""
+        """Run one optimizer step on a mini-batch; verl's engine skips it if the gradient is not finite.
+
+        Raises:
+            FloatingPointError: it is one of nonfinite_limit such steps in a row; every rank raises it at the same step.
+        """
         output = super().train_batch(data)
-        if self.engine.last_step_skipped:
-            self.guard.record_skip(data, self._mini_batch, torch.distributed.get_rank())
-        else:
-            self.guard.record_step()
-        self._mini_batch += 1
+        self._mini_batches += 1
+        if not self.engine.last_step_skipped:
+            self._in_a_row = 0
+            return output
+        self._skipped += 1
+        self._in_a_row += 1
+        # all 0: the cause is in the policy's log-probs, their gradient, or another rank's rows
+        counts = {name: int((~data[name].values().isfinite()).sum()) for name in INPUTS if name in data}  # type: ignore[union-attr]
+        step = int(data["global_steps"][0]) if "global_steps" in data else 0
+        rank = torch.distributed.get_rank()
+        print(f"warning: step {step}: an optimizer step is skipped: its gradient is not finite; in rank {rank}'s rows "
+              f"there are as many NaN or Inf: {counts}")  # fmt: skip
+        if self._in_a_row >= self.nonfinite_limit:
+            raise FloatingPointError(
+                f"{self._in_a_row} optimizer steps in a row had a gradient that is not finite (rpg.nonfinite_limit="
+                f"{self.nonfinite_limit}). The weights are those before them; the same command continues from the "
+                "last checkpoint"
+            )
         return output
 
     def train_mini_batch(self, data: TensorDict) -> TensorDict | None:
         """Run all optimizer steps of an iteration; adds metrics of skipped steps, off-policyness and reference."""
-        self._mini_batch = self.guard.skipped = 0
+        self._mini_batches = self._skipped = 0
         output = super().train_mini_batch(data)
-        skipped = self.guard.skipped
         ours, reference_kl = self.loss_fn.take(self.engine.get_data_parallel_group())
         if self.reference is not None:
-            self.reference.end_iteration(self._mini_batch - skipped, reference_kl)
+            self.reference.end_iteration(self._mini_batches - self._skipped, reference_kl)
             ours |= self.reference.metrics()
         if output is None:  # None on all but one rank of a sequence-parallel group
             return None
-        metrics = finite(tu.get(output, "metrics")) if skipped else tu.get(output, "metrics")
-        metrics = metrics | {"skipped_steps": float(skipped)} | ours
+        metrics = tu.get(output, "metrics") | {"skipped_steps": float(self._skipped)} | ours
         return tu.get_tensordict(tensor_dict={}, non_tensor_dict={"metrics": metrics})
 
     def save_checkpoint(self, local_path, hdfs_path=None, global_step=0, max_ckpt_to_keep=None) -> None:
@@ -100,12 +117,12 @@ class RPGActorRolloutRefWorker(AnchorWorker, ActorRolloutRefWorker):
         assert isinstance(self.actor, RPGActor)
         if self.config.model.get("use_fused_kernels"):
             fused_head.refuse(self.actor.engine.module)
-        rpg_config = self.config.rpg
-        settings = ReferenceSettings(**rpg_config.reference)
-        if settings.has_model and not self.config.model.get("lora_rank"):  # pi_ref of LoRA: the actor's base model
+        settings = self.config.rpg.reference
+        has_reference = settings.mode != "old"
+        if has_reference and not self.config.model.get("lora_rank"):  # pi_ref of LoRA: the actor's base model
             assert isinstance(self.ref, RPGReferencePolicy)
-            reference = Reference(settings, self.actor.engine.module, self.ref.engine.module)
+            reference = Reference(self.actor.engine.module, self.ref.engine.module, **settings)
             self.actor.reference = self.ref.reference = reference
-        self.actor.guard = StepGuard(Path(rpg_config.directory), rpg_config.nonfinite_limit)
+        self.actor.nonfinite_limit = self.config.rpg.nonfinite_limit
         ppo_loss: Any = self.loss_fn
-        self.actor.set_loss_fn(ActorLoss(ppo_loss, has_reference=settings.has_model))
+        self.actor.set_loss_fn(ActorLoss(ppo_loss, has_reference))

@@ -13,7 +13,6 @@ learning can improve its method and its response length, not only its certainty 
 import argparse
 import dataclasses
 import hashlib
-import os
 import re
 import sys
 from pathlib import Path
@@ -22,8 +21,7 @@ from rpg.data import toy
 from rpg.data.build import SPLITS, Report, write_splits
 from rpg.data.parquet import Problem
 from rpg.data.readers import DataError
-from rpg.toy.model import ToyModelSettings, build_trained
-from rpg.toy.sums import is_whole
+from scripts.studies.toy_model import ToyModelSettings, build_trained
 
 TASK = "chain_sum"
 OPTIONS = {"min_terms": 3, "max_terms": 4, "min_digits": 1, "max_digits": 1}
@@ -64,8 +62,7 @@ def prepare(directory: Path) -> None:
     problems = draw(TEST + TRAIN)
     if not all((directory / f"{TASK}_{split}.parquet").is_file() for split in SPLITS):
         write_splits(directory, TASK, problems)
-    if not is_whole(directory / "model"):
-        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as in rpg/toy/sums.py, for the same reason
+    if not (directory / "model").is_dir():
         # the first problems are the test split; by the rule of the toy's sums they are right or wrong
         held_out = [dataclasses.replace(p, data_source=toy.DATA_SOURCE) for p in problems[: MODEL.test_problems]]
         build_trained(directory / "model", problems[TEST:], held_out, solution, MODEL)

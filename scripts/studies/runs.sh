@@ -2,7 +2,7 @@
 # The runs of a study, into docs/results/NAME.parquet; all but pretrained on chain_sum (scripts/studies/chain.py).
 #   bash scripts/studies/runs.sh pretrained|study|factors|stability|ahead [OVERRIDE...]
 #   SEEDS="1 2" bash scripts/studies/runs.sh factors
-# pretrained: SmolLM2-135M on sums, three seeds (rpg/toy/smollm2.py).
+# pretrained: SmolLM2-135M on sums, five seeds (rpg/toy/smollm2.py).
 # study: the twelve rows of the paper's table 8 and GRPO-corrected with 16 optimizer steps per batch as in the paper,
 #   three seeds; on six others two losses with exchanged advantages, and the methods that were highest and lowest.
 # factors: filter on or off, advantages divided by the group's deviation or not, RPG-REINFORCE-URKL or DAPO, in every
@@ -83,7 +83,7 @@ pretrained() {
     local seed script=recipe/rpg/cpu/run_rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28_noiterref_smollm2.sh run
     local greedy=("$sampling.n=1" "$sampling.do_sample=false" "$sampling.temperature=0") # the likeliest answers
     "$rpg" demo --prepare-only
-    for seed in ${SEEDS:-1 2 3}; do
+    for seed in ${SEEDS:-3 4 5 6 7}; do
         run=$runs/smollm2-seed$seed
         [[ -d $run/global_step_30 ]] || bash "$script" "data.seed=$seed" "trainer.default_local_dir=$run" \
             trainer.total_training_steps=30 trainer.test_freq=5 "$@"

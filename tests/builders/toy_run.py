@@ -7,19 +7,16 @@ import struct
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
-from rpg.checks import preflight
 from rpg.config.compose import compose_config, resolve
 from rpg.config.run_config import RunConfig
 from rpg.data.parquet import repeated_rows, write_together
 from rpg.data.toy import toy_problems
-from rpg.diagnostics import Refused
 from rpg.dotted import put
 
 CPU = ["profile=cpu", "model=toy", "dataset=toy", "optim=toy", "trainer.experiment_name=t"]
@@ -101,13 +98,3 @@ def run_of(toy: Path, *more: str) -> RunConfig:
             if override not in groups:
                 OmegaConf.update(config, override.key_or_group, override.value(), force_add=override.is_add())
     return RunConfig(resolve(config))
-
-
-def refusal(run: RunConfig) -> str:
-    """Return the preflight's errors: of the cheap checks, then, if these pass, of the checks that import verl."""
-    try:
-        preflight.refuse(run, ["cheap"])
-        preflight.refuse(run, ["verl"])
-    except Refused as refused:
-        return str(refused)
-    pytest.fail("the run was not refused")

@@ -8,17 +8,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rpg.checks import checkpoint, model, preflight, user
+from rpg.checks import checkpoint, preflight, user
 from rpg.checks.preflight import CHEAP_OR_VERL
 from rpg.config.compose import compose
-from rpg.config.run_config import RunConfig
 from rpg.data.parquet import SCHEMA as COLUMNS
 from rpg.data.parquet import Problem, make_row, write_together
 from rpg.diagnostics import ABSENT, Refused, shown
 from rpg.files import manifest
 from tests.builders.checkpoints import write_complete, write_verl
-from tests.builders.toy_run import make_toy, overrides, refusal, run_of
-from tests.checks.cases import CASES, KWARGS, RS, TRUNCATED, TYPES, WARNED, A, R
+from tests.builders.toy_run import make_toy, overrides, run_of
+from tests.checks.cases import CASES, RS, TRUNCATED, TYPES, WARNED, A, R
+
+MODELS = {
+    "gptq": '{"model_type": "llama", "quantization_config": {"quant_method": "gptq"}}',
+    "granite": '{"model_type": "granite", "logits_scaling": 8.0}',
+}
 
 
 @pytest.fixture(scope="module")
@@ -28,15 +32,11 @@ def furnished(tmp_path_factory) -> Path:
     (toy / "mine.py").write_text("def compute_score(**kwargs):\n    return 1.0\n")
     (toy / "bad.parquet").write_text("not a parquet file")
     pq.write_table(pa.table({"question": ["1 + 1"]}), toy / "other.parquet")
-    (toy / "toy[1].parquet").write_bytes((toy / "test.parquet").read_bytes())
     pq.write_table(COLUMNS.empty_table(), toy / "empty.parquet")
     table = pq.read_table(toy / "test.parquet")
     riddles = table.set_column(0, "data_source", pa.array(["riddles"] * len(table)))
     pq.write_table(riddles, toy / "riddles.parquet")
-    features = '{"info": {"features": {"data_source": {"_type": "Sonnet"}}}}'
-    pq.write_table(table.replace_schema_metadata({"huggingface": features}), toy / "sonnets.parquet")
     write_truths(toy / "letters.parquet", "ABCD")
-    (toy / "global_step_1").mkdir()
     (toy / "resumed").mkdir()
     (toy / "resumed/latest_checkpointed_iteration.txt").write_text("5")
     manifest.begin(toy / "cut/global_step_2")
@@ -48,8 +48,9 @@ def furnished(tmp_path_factory) -> Path:
     queue.write_text('[{"position": 0}, {"position": 1}]')
     for made in (toy / "ahead/global_step_4", write_verl(toy / "weights", 4, ranks=1, kinds=("model",))):
         manifest.write(made)
-    agents = ["single_turn_agent", *["my_agent"] * (len(table) - 1)]
-    pq.write_table(table.append_column("agent_name", pa.array(agents)), toy / "agents.parquet")
+    for name, config in MODELS.items():
+        (toy / name).mkdir()
+        (toy / name / "config.json").write_text(config)
     return toy
 
 
@@ -126,9 +127,8 @@ def test_truths_that_the_judge_does_not_accept(toy):
     assert found.level == "warning"
     assert [part in str(found) for part in (str(file), "2 of 4", "'Answer: A'", "judge=verified accepts")] == [True] * 4
     assert not list(user.truths(run_of(toy)))
-    path = f"reward.custom_reward_function.path={toy / 'mine.py'}"
     (toy / "mine.py").write_text("def reward(response, answer):\n    return 1\n")
-    assert not list(user.truths(run_of(toy, path, f"~{KWARGS}.judge", f"data.val_files={file}")))
+    assert not list(user.truths(run_of(toy, "judge=own", f"rpg.reward={toy / 'mine.py'}", f"data.val_files={file}")))
     write_truths(file, "ABCD")
     assert not list(user.truths(run_of(toy, "judge=verified", f"data.val_files={file}")))
 
@@ -149,7 +149,7 @@ def test_truths_that_the_judge_does_not_accept(toy):
 )
 def test_doctor_tries_an_own_reward(furnished, tmp_path, body, level, said):
     (tmp_path / "mine.py").write_text(f"def reward(response, answer):\n  {body}\n")
-    path, riddles = f"{KWARGS.replace('reward_kwargs', 'path')}={tmp_path / 'mine.py'}", furnished / "riddles.parquet"
+    path, riddles = f"rpg.reward={tmp_path / 'mine.py'}", furnished / "riddles.parquet"
     run, _ = compose(None, [*overrides(furnished), path, f"data.val_files={riddles}", "rpg.reward_limit=0.5"])
     preflight.refuse(run, ["cheap"])
     found = list(user.reward_trial(run))
@@ -159,45 +159,7 @@ def test_doctor_tries_an_own_reward(furnished, tmp_path, body, level, said):
 
 def test_a_filter_on_a_key_that_an_own_reward_lacks(furnished, tmp_path):
     (tmp_path / "mine.py").write_text("def reward(response, answer): return {'score': 1, 'format': 1}\n")
-    path = f"reward.custom_reward_function.path={tmp_path / 'mine.py'}"
+    chosen = ["judge=own", f"rpg.reward={tmp_path / 'mine.py'}", "algorithm.filter_groups.enable=true"]
     for metric, errors in (("format", []), ("reward", []), ("formt", ["algorithm.filter_groups.metric"])):
-        chosen = ["algorithm.filter_groups.enable=true", f"algorithm.filter_groups.metric={metric}"]
-        findings = user.reward_trial(compose(None, [*overrides(furnished), path, *chosen])[0])
+        findings = user.reward_trial(run_of(furnished, *chosen, f"algorithm.filter_groups.metric={metric}"))
         assert [found.key for found in findings if found.level == "error"] == errors
-
-
-@pytest.fixture(scope="module")
-def toy_config(tmp_path_factory) -> RunConfig:
-    return run_of(make_toy(tmp_path_factory.mktemp("config")))
-
-
-def with_model(run: RunConfig, path: Path | str) -> RunConfig:
-    config = run.copy()
-    config["actor_rollout_ref"]["model"]["path"] = str(path)
-    return RunConfig(config)
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "said"),
-    [
-        ("config.json", b"{", "config.json cannot be read"),
-        ("config.json", b'{"model_type": "granite", "logits_scaling": 8.0}', "leaves out its logits_scaling"),
-        ("config.json", b'{"model_type": "llama", "quantization_config": {"quant_method": "gptq"}}', "gptq"),
-        ("config.json", b'{"model_type": "llama", "text_config": {"quantization_config": {"bits": 4}}}', "quantised"),
-    ],
-)
-def test_a_model_directory_that_is_not_whole(toy, toy_config, name, content, said):
-    path = toy / "model" / name
-    path.write_bytes(content)
-    run = with_model(toy_config, toy / "model")
-    text = refusal(run)
-    assert said in text
-    assert f"actor_rollout_ref.model.path={toy / 'model'}" in text.replace("'", "")
-
-
-def test_an_adapter_alone_is_told_with_its_model_and_rank(toy, toy_config):
-    (toy / "model/config.json").unlink()
-    (toy / "model/adapter_config.json").write_text('{"base_model_name_or_path": "maker/base", "r": 12}')
-    [error] = model.model_directory(with_model(toy_config, toy / "model"))
-    for part in ("maker/base", "lora_adapter_path", "lora_rank=12"):
-        assert part in error.remedy

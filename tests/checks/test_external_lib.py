@@ -10,17 +10,15 @@ from unittest.mock import patch
 import pytest
 from verl.trainer.ppo import core_algos
 
-from rpg.checks import preflight
-from rpg.checks.preflight import CHEAP_OR_VERL
+from rpg.checks import preflight, verl
 from rpg.config import freeze
 from rpg.config.compose import compose
 from rpg.config.run_config import RunConfig
-from rpg.config.user_code import SOCKETS
-from rpg.diagnostics import Refused
 from rpg.verl_plugin.external import VARIABLE
-from tests.builders.toy_run import overrides
+from tests.builders.toy_run import overrides, run_config
 from tests.checks.cases import L, M
 
+SOCKETS = "rpg.verl_plugin.rollout"
 LOSS = """
 from verl.trainer.ppo.core_algos import register_policy_loss
 
@@ -59,17 +57,9 @@ def composed(toy: Path, *more: str) -> RunConfig:
     return compose(None, [*overrides(toy), "method=null", "algorithm.adv_estimator=grpo", *more])[0]
 
 
-def refused(run: RunConfig) -> list[str]:
-    try:
-        preflight.refuse(run, CHEAP_OR_VERL)
-    except Refused as refusal:
-        return [f"{found.key}={found.value}: {found.message}" for found in refusal.diagnostics]
-    return []
-
-
 def test_files_and_modules_stand_beside_ours(toy, monkeypatch):
     monkeypatch.chdir(toy)
-    run = composed(toy, f"{M}.external_lib=[mine.py,{SOCKETS},a.module,{toy}/mine.py]")
+    run = freeze.freeze(composed(toy, "rpg.external_lib=[mine.py,a.module]"))
     assert run[f"{M}.external_lib"] == SOCKETS
     assert run["actor_rollout_ref.rollout.checkpoint_engine.custom_backend_module"] == SOCKETS
     assert run.rpg.external_lib == [str(toy / "mine.py"), "a.module"]
@@ -82,25 +72,21 @@ def test_own_names_are_registered(toy):
     loss = written(toy / "own_loss.py", LOSS.format(name="rpg_mine"))
     more = written(toy / "own_estimator.py", ESTIMATOR)
     chosen = [f"{L}=rpg_mine", "algorithm.adv_estimator=my_estimator"]
-    assert refused(composed(toy, f"{M}.external_lib=[{loss},{more}]", *chosen)) == []
+    assert preflight.refuse(composed(toy, f"rpg.external_lib=[{loss},{more}]", *chosen)) == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
+def test_what_is_refused(toy):
+    for text, said in (
         (None, "cannot be imported: FileNotFoundError"),
         ("raise SystemExit(3)\n", "cannot be imported: SystemExit"),
         (LOSS.format(name="rpg_urkl"), "it registers the loss 'rpg_urkl', which exists already"),
         ("", "is not registered with verl"),
-    ],
-)
-def test_what_is_refused(toy, text, said):
-    file = toy / "mine.py"
-    if text is not None:
-        written(file, text)
-    (found,) = refused(composed(toy, f"{M}.external_lib={file}", f"{L}=mine_is_missing"))
-    assert said in found
+    ):
+        if text is not None:
+            written(toy / "mine.py", text)
+        (error,) = verl.registered(run_config({"rpg.external_lib": [str(toy / "mine.py")], L: "mine_is_missing"}))
+        assert said in error.message
 
 
 @pytest.mark.slow
@@ -112,7 +98,7 @@ def test_a_worker_imports_it(toy):
         "import importlib; from verl.trainer.ppo.core_algos import get_policy_loss_fn; "
         f"importlib.import_module({SOCKETS!r}); print(get_policy_loss_fn('mine').__name__)"
     )
-    environment = {**os.environ, **freeze.environment(composed(toy, f"{M}.external_lib={file}").config)}
+    environment = {**os.environ, **freeze.environment(composed(toy, f"rpg.external_lib=[{file}]").config)}
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=300)
     assert done.stdout.splitlines()[-1:] == ["loss"], done.stderr[-3000:]

@@ -3,40 +3,32 @@
 import pytest
 
 from rpg import secrets
-from rpg.config.compose import compose
-from rpg.diagnostics import Refused
 from rpg.run import start
-from tests.builders.toy_run import overrides
+from tests.builders.toy_run import overrides, run_config
 
 TOKEN = "planted-0123456789abcdef"
 VARIABLES = "ray_kwargs.ray_init.runtime_env"
 
 
 @pytest.mark.parametrize(
-    ("override", "key"),
+    ("changes", "key"),
     [
-        (f"+rpg.env.WANDB_API_KEY={TOKEN}", "rpg.env.WANDB_API_KEY"),
-        (f"+ray_kwargs.ray_init._redis_password={TOKEN}", "ray_kwargs.ray_init._redis_password"),
-        (f"+{VARIABLES}.py_modules=['https://me:{TOKEN}@host/a.zip']", f"{VARIABLES}.py_modules.0"),
-        (f"trainer.default_hdfs_dir='hdfs://me:{TOKEN}@host/x'", "trainer.default_hdfs_dir"),
-        (f"+rpg.env.HF_ENDPOINT='https://{TOKEN}@host'", "rpg.env.HF_ENDPOINT"),
-        ("+rpg.env.TOKENIZERS_PARALLELISM='false'", None),
+        ({"rpg.env": {"WANDB_API_KEY": TOKEN}}, "rpg.env.WANDB_API_KEY"),
+        ({"ray_kwargs.ray_init._redis_password": TOKEN}, "ray_kwargs.ray_init._redis_password"),
+        ({f"{VARIABLES}.py_modules": [f"https://me:{TOKEN}@host/a.zip"]}, f"{VARIABLES}.py_modules.0"),
+        ({"trainer.default_hdfs_dir": f"hdfs://me:{TOKEN}@host/x"}, "trainer.default_hdfs_dir"),
+        ({"rpg.env": {"HF_ENDPOINT": f"https://{TOKEN}@host"}}, "rpg.env.HF_ENDPOINT"),
     ],
 )
-def test_a_secret_in_the_configuration(toy, override, key):
-    if key is None:
-        compose(None, [*overrides(toy), override])
-        return
-    with pytest.raises(Refused) as refusal:
-        compose(None, [*overrides(toy), override])
-    assert key in [diagnostic.key for diagnostic in refusal.value.diagnostics]
-    assert TOKEN not in str(refusal.value)
+def test_a_secret_in_the_configuration(changes, key):
+    (found,) = secrets.in_configuration(run_config(changes).config)
+    assert found.key == key
+    assert TOKEN not in str(found)
 
 
-@pytest.mark.parametrize("dry", ["", "1"])
-def test_a_secret_is_refused_before_anything_shows_it(toy, capfd, monkeypatch, dry):
+def test_a_secret_is_refused_before_anything_shows_it(toy, capfd, monkeypatch):
     """Another check's message would show rpg.env, and the output of dry runs is stored in files."""
-    monkeypatch.setenv("DRY_RUN", dry)
+    monkeypatch.setenv("DRY_RUN", "1")
     assert start.start(None, [*overrides(toy), f"+rpg.env.HF_TOKEN={TOKEN}", "+rpg.env.a-b=x"]) == 2
     out, err = capfd.readouterr()
     assert "rpg.env.HF_TOKEN" in err

@@ -1,9 +1,6 @@
 """`rpg data check`: names row, column and remedy of every corruption."""
 
 import json
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -48,18 +45,13 @@ TRUTH_AT = ("reward_model", "ground_truth")
 CORRUPTIONS = [
     (("data_source",), None, "data_source", "name the problem set"),
     (("prompt",), None, "prompt", '"role": "user"'),
-    (("prompt",), "2 + 2?", "prompt", '"role": "user"'),
     (("prompt",), [None], "prompt", '"role": "user"'),
-    (CONTENT, None, "prompt", '"role": "user"'),
     (CONTENT, PREFIX + " " + SUFFIX, "prompt", "leave the row out"),
     (CONTENT, "What is 2 + 2?", "prompt", "format_prompt"),
     (("prompt", 0, "role"), "assistant", "prompt", '"role": "user"'),
-    (("reward_model",), None, TRUTH, "leave the row out"),
     (TRUTH_AT, None, TRUTH, "leave the row out"),
-    (TRUTH_AT, " ", TRUTH, "leave the row out"),
     (TRUTH_AT, "nan", TRUTH, "leave the row out"),
     (TRUTH_AT, True, TRUTH, "leave the row out"),
-    (TRUTH_AT, "1/2", TRUTH, "are integers"),
     (TRUTH_AT, "1, 2", TRUTH, "are integers"),
     (TRUTH_AT, "7 kg", TRUTH, "are integers"),
     (TRUTH_AT, "025", TRUTH, "write the bare integer", "warning"),
@@ -94,44 +86,26 @@ def test_sound_values() -> None:
     assert [key for key, *_ in faults(row)] == [TRUTH]  # AIME's are 0 to 999
 
 
-@pytest.mark.parametrize("kind", ["missing", "folder", "no rows", "text", "truncated", "name"])
+@pytest.mark.parametrize("kind", ["missing", "no rows", "truncated", "name"])
 def test_corrupt_file(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write_rows(tmp_path / "x.parquet", [] if kind == "no rows" else good_rows(), SCHEMA)
     data = path.read_bytes()
     path.unlink()
-    if kind == "folder":
-        path.mkdir()
-    elif kind == "name":
+    if kind == "name":
         path = path.with_suffix(".pq")
-    if kind not in ("missing", "folder"):
-        path.write_bytes({"text": b"a,b\n", "truncated": data[: len(data) // 2]}.get(kind, data))
+    if kind != "missing":
+        path.write_bytes(data[: len(data) // 2] if kind == "truncated" else data)
     code, out = check(capsys, path)
     assert code == 1
     assert "error: all rows, file: " in out
     assert "\n    -> " in out
 
 
-def two_answers() -> Rows:
-    return [*good_rows(), make_row(Problem("math-dapo", "What is the 2th prime of train?", "77", "train"))]
-
-
-def uneven_repeats() -> Rows:
-    rows = good_rows("test", repeat=4)
-    del rows[9]
-    return rows
-
-
-@pytest.mark.parametrize(
-    ("rows", "expected"),
-    [
-        (two_answers, f"error: row 6, {TRUTH}: '77', but row 2 "),
-        (uneven_repeats, "error: all rows, prompt: problems have 3 to 4 rows"),
-    ],
-)
-def test_rows_that_contradict_each_other(rows: Callable[[], Rows], expected: str, tmp_path: Path, capsys) -> None:
-    code, out = check(capsys, write_rows(tmp_path / "x.parquet", rows(), SCHEMA))
+def test_one_problem_with_two_answers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [*good_rows(), make_row(Problem("math-dapo", "What is the 2th prime of train?", "77", "train"))]
+    code, out = check(capsys, write_rows(tmp_path / "x.parquet", rows, SCHEMA))
     assert code == 1
-    assert expected in out
+    assert f"error: row 6, {TRUTH}: '77', but row 2 " in out
 
 
 @pytest.mark.parametrize("test_split", ["test", None])
@@ -150,15 +124,7 @@ def test_contamination(template, test_split: str | None, tmp_path: Path, capsys:
     assert code == 1
     assert f"error: row 4, prompt: also row 1 of {paths[0]}" in out
     assert "contamination: build the training file with --exclude" in out
-    assert [check(capsys, path)[0] for path in paths] == [0, 0]  # each is fine by itself
-
-
-def test_overlap_of_two_test_files_is_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    paths = [write_rows(tmp_path / f"{n}.parquet", good_rows("test"), SCHEMA) for n in range(2)]
-    code, out = check(capsys, *paths)
-    assert code == 0
-    assert "6 warnings" in out
-    assert check(capsys, paths[0], paths[0])[0] == 1  # the same file twice is a mistake
+    assert check(capsys, paths[1], paths[1])[0] == (test_split is None)  # two files of one split may overlap
 
 
 def test_released_files_are_read_with_warnings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -167,10 +133,10 @@ def test_released_files_are_read_with_warnings(tmp_path: Path, capsys: pytest.Ca
     write_dapo(path, distinct=24, copies=3)
     code, out = check(capsys, path)
     assert code == 0, out
-    assert "72 rows, 24 problems, each 3 times; data_source math_dapo (72); split unknown" in out
+    assert "72 rows, 24 problems; data_source math_dapo (72); split unknown" in out
 
 
-def test_long_prompts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lengths_of_prompts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = Tokenizer(models.WordLevel({"[UNK]": 0}, unk_token="[UNK]"))
     words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, unk_token="[UNK]")
@@ -178,29 +144,23 @@ def test_long_prompts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     tokenizer.save_pretrained(tmp_path / "model")
     rows = [*good_rows(), make_row(Problem("math-dapo", "word " * 100, "5", "train"))]
     path = write_rows(tmp_path / "x.parquet", rows, SCHEMA)
-    longest = len(format_prompt("word " * 100).split()) + 3  # <user>, <end>, <go>
-    limit = ["--model", tmp_path / "model", "--max-prompt-length"]
-    got, out = check(capsys, path, *limit, str(longest - 1))
-    assert got == 1
-    assert f"error: all rows, prompt: 1 of 7 are over {longest - 1} tokens, up to {longest} (first: row 6)" in out
-    assert check(capsys, path, *limit, str(longest))[0] == 0
-    assert f"to {longest} tokens, median" in out
+    shortest, longest = (
+        len(format_prompt(text).split()) + 3 for text in ("What is the 1th prime of it?", "word " * 100)
+    )
+    code, out = check(capsys, path, "--model", tmp_path / "model")
+    assert code == 0
+    assert f"prompts of {shortest} to {longest} tokens, median {shortest}" in out  # 3: <user>, <end>, <go>
 
 
 def test_a_file_is_one_that_datasets_can_load(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    """The remedy's command writes a file that passes."""
     table = pa.Table.from_pylist(good_rows(), schema=SCHEMA)
     metadata = {"huggingface": json.dumps({"info": {"features": {"data_source": {"_type": "Sonnet"}}}})}
-    path, new = tmp_path / "x.parquet", tmp_path / "NEW.parquet"
+    path = tmp_path / "x.parquet"
     pq.write_table(table.replace_schema_metadata(metadata), path)
     with pytest.raises(ValueError, match="Sonnet"):
         datasets.load_dataset("parquet", data_files=str(path), cache_dir=str(tmp_path / "cache"))
     code, out = check(capsys, path)
     assert (code, "Sonnet" in out) == (1, True)
-    (command,) = (line.partition("python -c ")[2].strip('"') for line in out.splitlines() if "python -c" in line)
-    subprocess.run([sys.executable, "-c", command], cwd=tmp_path, check=True)
-    assert check(capsys, new)[0] == 0
-    assert pq.read_table(new).equals(table)
 
 
 @pytest.mark.parametrize(
@@ -209,7 +169,6 @@ def test_a_file_is_one_that_datasets_can_load(tmp_path: Path, capsys: pytest.Cap
         (["A", "True", "[1, 2]"], "release", "error", ["3 of 3", "'Answer: A'", "judge=verified accepts 3 of these"]),
         (["A", "7", "\\frac{1}{2}", "x^2+1"], "release", "warning", ["1 of 4", "judge=verified accepts 1 of these"]),
         (["A", "True", "[1, 2]"], "verified", "", ["judge=verified accepts 3 of 3"]),
-        (["<think>two</think> 5", "7"], "verified", "warning", ["1 of 2", "write the bare answers"]),
     ],
 )
 def test_truths_that_the_judge_does_not_accept(truths: list[str], judge: str, level: str, said: list, tmp_path, capsys):
@@ -217,14 +176,14 @@ def test_truths_that_the_judge_does_not_accept(truths: list[str], judge: str, le
     path = write_rows(tmp_path / "x.parquet", [make_row(problem) for problem in problems], SCHEMA)
     code, out = check(capsys, path, "--judge", judge)
     assert code == (level == "error")
-    assert (f"{level}: all rows, judge={judge}: " in out) == bool(level)
+    assert (f"{level}: all rows, {TRUTH}: judge={judge} scores " in out) == bool(level)
     assert [text for text in said if text not in out] == []
 
 
 def test_the_sample_of_truths_is_bounded_and_has_the_form_of_the_prompt(tmp_path: Path) -> None:
     path = write_rows(tmp_path / "x.parquet", good_rows(repeat=200), SCHEMA)
-    first, second = try_truths(path), try_truths(path)
-    assert (first.tried, first.wrong, first == second) == (400, [], True)  # one in three
+    first = try_truths(path)
+    assert (first.tried, first.wrong) == (400, [])  # one in three
     rows = good_rows()
     for row in rows:
         put(row, CONTENT, "What is 2 + 2? Put it within \\boxed{}.")

@@ -56,31 +56,10 @@ def test_both_judges_read_the_beginning_of_the_response(table, judge):
         assert compute_score(row["data_source"], response, truth, extra, judge=judge)["acc"] == right, response
 
 
-def test_a_check_finds_a_test_problem_behind_other_examples(table, capsys):
-    """The prompts differ by their examples: the problems are compared."""
-    build(table, "--few-shot", "2")
-    out, train = table.parent / "data", table.parent / "data/sums_train.parquet"
-    rows = [row["extra_info"]["raw_problem"] for row in pq.read_table(train).to_pylist()]
-    table.write_text("Q,A\n" + "".join(f"{question},1\n" for question in rows))
-    again = ["--from", str(table), "--question", "Q", "--answer", "A", "--data-source", "gsm8k", "--few-shot", "2"]
-    assert main(["data", "build", *again, "--test-rows", "8", "--name", "other", "--out", str(out)]) == 0
-    assert main(["data", "check", str(train), str(out / "other_test.parquet")]) == 1
-    assert "contamination" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("options", "named"),
-    [
-        (["--few-shot", "28"], "--few-shot 28: gsm8k/sums has 28 training problems; it needs more than 28"),
-        (["--few-shot", "2", "--template", "{question}"], "--template: with --few-shot it is an example; write"),
-        (["--few-shot", "2", "--template", "{question} {answer}0"], "--template: the answer '0' contains '0', which"),
-    ],
-)
-def test_what_is_refused(table, options, named, capsys):
-    if "--template" in options:
-        (template := table.parent / "t.txt").write_text(options[-1])
-        options = [*options[:-1], str(template)]
+def test_an_answer_that_contains_its_end_is_refused(table, capsys):
+    """No response would be read as it."""
+    (template := table.parent / "t.txt").write_text("{question} {answer}0")
     arguments = ["--from", str(table), "--question", "Q", "--answer", "A", "--data-source", "gsm8k"]
-    out = str(table.parent / "o")
-    assert main(["data", "build", *arguments, *options, "--test-size", "8", "--out", out]) == 2
-    assert named in capsys.readouterr().err
+    options = ["--few-shot", "2", "--template", str(template), "--out", str(table.parent / "o")]
+    assert main(["data", "build", *arguments, *options]) == 2
+    assert "--template: the answer '0' contains '0', which" in capsys.readouterr().err

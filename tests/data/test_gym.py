@@ -34,7 +34,7 @@ def score(row: dict, response: str, **extra) -> rewards.Score:
 
 def test_the_data_source_says_that_the_library_scores(tmp_path, capsys):
     rows = build(tmp_path, "reasoning_gym:chain_sum", "--set", "max_terms=3")
-    assert "judge=release accepts 30 of 30" in capsys.readouterr().out
+    assert "reasoning_gym accepts 30 of 30" in capsys.readouterr().out
     row = rows["train"][0]
     assert row["data_source"] == "reasoning_gym/chain_sum"
     assert "<answer>answer here</answer>" in row["prompt"][0]["content"]
@@ -52,15 +52,13 @@ def test_the_data_source_says_that_the_library_scores(tmp_path, capsys):
     assert means == {"right": "1    1", "wrong": "0    0"}
 
 
-def test_splits_have_no_common_question_and_a_seed_fixes_the_files(tmp_path):
+def test_splits_have_no_common_question_and_a_seed_fixes_them(tmp_path):
     """One digit and two terms: 200 questions, so that draws repeat."""
     options = ["--set", "max_terms=2", "max_digits=1", "--seed", "5"]
-    rows = build(tmp_path / "a", "reasoning_gym:chain_sum", *options)
+    rows, again = (build(tmp_path / name, "reasoning_gym:chain_sum", *options) for name in "ab")
     questions = [digest(row["extra_info"]["raw_problem"]) for split in rows.values() for row in split]
     assert len(set(questions)) == len(questions) == 40
-    build(tmp_path / "b", "reasoning_gym:chain_sum", *options)
-    for split in rows:
-        assert len({(tmp_path / name / f"g_{split}.parquet").read_bytes() for name in "ab"}) == 1
+    assert rows == again
 
 
 def test_a_row_without_an_answer_has_the_librarys_metadata(tmp_path):
@@ -101,15 +99,11 @@ def test_options_of_a_task_are_those_of_its_score():
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (["reasoning_gym"], "Dataset '' not registered"),
         (["reasoning_gym:chain_sum", "--set", "min_term=2"], "unexpected keyword argument 'min_term'"),
-        (["reasoning_gym:chain_sum", "--set", "min_terms=9"], "max_terms must be >= min_terms"),
         (["reasoning_gym:chain_sum", "--set", "max_terms=1", "min_terms=1", "max_digits=1", "--train-size", "20"],
          "has 10 distinct problems in 10 x 276 draws; lower --train-size"),
-        (["reasoning_gym:rush_hour", "--few-shot", "2", "--train-size", "4"], "has no answers to show"),
         (["reasoning_gym:game_of_life_halting", "--train-size", "4", "--test-size", "2"],
          "scores the answer 'no such answer' 1.0"),
-        (["toy", "--from", "x.csv"], "toy is generated: it has no --from"),
     ],
 )  # fmt: skip
 def test_what_is_refused_in_one_line(arguments, named, tmp_path, capsys):
@@ -125,7 +119,7 @@ def test_a_row_of_another_build_is_refused():
         rewards.compute_score("reasoning_gym/chain_sum", "Answer: 3", "3", {"index": 0})
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("task", sorted(reasoning_gym.factory.DATASETS.keys() - REFUSED))
 def test_every_task(task):
     """Five problems: the row's score is the library's on the original entry, and 1.0 for the library's own answer."""

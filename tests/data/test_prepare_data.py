@@ -55,16 +55,3 @@ def test_builds_everything_once_and_checks_it(tmp_path: Path) -> None:
     assert second.stdout.count("is there already") == len(FILES) - 1
     changed = {p.name for p in (tmp_path / "out").iterdir() if times[p.name] != p.stat().st_mtime_ns}
     assert changed == {"amc23.parquet"}
-
-
-def test_names_what_is_missing_and_goes_on_later(tmp_path: Path) -> None:
-    write_copies(tmp_path / "in")
-    aside = (tmp_path / "in" / "math-500.parquet").rename(tmp_path / "aside.parquet")
-    failed = prepare(tmp_path)
-    assert failed.returncode == 1
-    assert "not built: math-500" in failed.stderr
-    assert "--from FILE" in failed.stderr
-    assert "Traceback" not in failed.stderr
-    assert len(list((tmp_path / "out").iterdir())) == len(FLAT) - 1
-    aside.rename(tmp_path / "in" / "math-500.parquet")
-    assert prepare(tmp_path).returncode == 0

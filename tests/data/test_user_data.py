@@ -15,11 +15,12 @@ from rpg.rewards import is_known
 
 QUESTION, ANSWER, LEVEL = "Frage (de)", "Lösung!", "level, 1-5"
 OWN = ["--question", QUESTION, "--answer", ANSWER]
+QA = ["--question", "Q", "--answer", "A", "--data-source", "MATH"]
 
 
-def write_csv(path: Path, count: int = 10) -> Path:
-    """Write `count` questions, one of them three times (once with another answer), one without answer, one empty."""
-    rows = [f'"{n}, and one more?",{n + 1},{n % 3}' for n in range(count)]
+def write_csv(path: Path) -> Path:
+    """Write ten questions, one of them three times (once with another answer), one without answer, one empty."""
+    rows = [f'"{n}, and one more?",{n + 1},{n % 3}' for n in range(10)]
     rows += ['"0, and one  more?",1,0', '"0, and one more?",2,0', '"nothing",,0', '" ",7,0']
     path.write_text("\n".join([f'"{QUESTION}",{ANSWER},"{LEVEL}"', *rows]) + "\n", encoding="utf-8")
     return path
@@ -44,8 +45,8 @@ def test_a_csv_of_odd_columns_becomes_files_that_pass_the_check(tmp_path: Path, 
     options = [*OWN, "--name", "mine", "--test-rows", 3, "--template", template, "--keep", LEVEL, "--out", tmp_path]
     assert build("--from", table, *options) == 0
     printed = capsys.readouterr().out
-    for count, reason in ((1, "with another answer"), (1, "empty answer"), (1, "empty problem")):
-        assert any(f" {count} left out" in line and reason in line for line in printed.splitlines())
+    for reason in ("with another answer", "empty answer", "empty problem"):
+        assert any(" 1 left out" in line and reason in line for line in printed.splitlines())
     rows = rows_of(tmp_path, "mine")
     assert [len(rows["train"]), len(rows["test"])] == [7, 3]
     assert sorted(questions(rows["train"] + rows["test"])) == [f"{n}, and one more?" for n in range(10)]
@@ -62,9 +63,7 @@ def test_a_csv_of_odd_columns_becomes_files_that_pass_the_check(tmp_path: Path, 
     assert main(["data", "check", *files]) == 1  # nothing of ours scores it
     printed = capsys.readouterr().out
     assert "error: all rows, data_source: mine, 7 rows: no rule of rpg scores it" in printed
-    assert "-> give --reward FILE" in printed
     assert "2 files, 2 errors, 0 warnings" in printed
-    assert main(["data", "check", *files, "--reward", str(tmp_path / "no.py")]) == 2
 
 
 def test_the_split_follows_the_seed(tmp_path: Path) -> None:
@@ -78,26 +77,12 @@ def test_the_split_follows_the_seed(tmp_path: Path) -> None:
     assert splits[0] == splits[1] != splits[2]
 
 
-def test_a_folder_has_its_own_test_split_whose_questions_leave_training(tmp_path: Path) -> None:
-    for split, numbers in (("train", range(5)), ("test", range(4, 6))):
-        lines = [json.dumps({"q": f"what is {n}?", "a": n}) for n in numbers]
-        (tmp_path / f"{split}.jsonl").write_text("\n".join(lines))
-    options = ["--from", tmp_path, "--question", "q", "--answer", "a", "--name", "x", "--out", tmp_path / "out"]
-    assert build(*options) == 0
-    rows = rows_of(tmp_path / "out", "x")
-    assert [len(rows["train"]), len(rows["test"])] == [4, 2]
-    assert not set(questions(rows["train"])) & set(questions(rows["test"]))
-
-
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (["--question", "Frage", "--answer", ANSWER], ["'Frage'", f"{QUESTION!r}"]),
-        ([*OWN, "--keep", "lvl"], ["'lvl'"]),
+        (["--question", "Frage", "--answer", ANSWER], ["'Frage'", QUESTION]),
         ([*OWN, "--keep", "answer_end"], ["has its own answer_end"]),  # would end a response's answer
-        ([*OWN, "--test-size", 10], ["--test-size", "10"]),
-        ([*OWN, "--name", "a/b"], ["--name", "a/b"]),
-        (["--question", QUESTION], ["--answer"]),
+        ([*OWN, "--test-size", 10], ["--test-size 10"]),
         ([*OWN, "--template", Path(__file__).with_name("test_build.py")], ["--template: has {question} 0 times"]),
     ],
 )
@@ -106,7 +91,7 @@ def test_refusals_name_option_and_value(
 ) -> None:
     assert build("--from", write_csv(tmp_path / "t.csv"), *options, "--out", tmp_path / "out") == 2
     message = capsys.readouterr().err
-    assert all(text.strip("'") in message for text in expected)
+    assert all(text in message for text in expected)
     assert not (tmp_path / "out").exists()
 
 
@@ -117,11 +102,10 @@ def test_gsm8k_takes_the_number_behind_the_mark(tmp_path: Path, capsys: pytest.C
     for split, answers in worked.items():
         lines = [json.dumps({"question": f"{split} {n}?", "answer": one}) for n, one in enumerate(answers)]
         (folder / f"{split}-00000-of-00001.jsonl").write_text("\n".join(lines))
-    assert build("gsm8k", "--from", tmp_path, "--out", tmp_path) == 0
-    assert "1 left out: no final answer" in capsys.readouterr().out
+    assert build("gsm8k", "--from", folder, "--out", tmp_path) == 0
+    assert "1 left out: answer is not an integer" in capsys.readouterr().out
     rows = rows_of(tmp_path, "gsm8k")
     assert [row["reward_model"]["ground_truth"] for row in rows["train"] + rows["test"]] == ["6", "1200", "-4"]
-    assert main(["data", "check", *(str(tmp_path / f"gsm8k_{split}.parquet") for split in rows)]) == 0
 
 
 def test_math_takes_the_boxed_answer_and_a_name(tmp_path: Path) -> None:
@@ -131,39 +115,34 @@ def test_math_takes_the_boxed_answer_and_a_name(tmp_path: Path) -> None:
         r"First \boxed{1} was guessed; it is \fbox{7}",
         r"So $x = \boxed 2$.",
     ]
-    columns = {"level": "Level 5", "type": "Algebra"}
-    rows = [{"problem": f"find {n}", "solution": one, **columns} for n, one in enumerate(solutions)]
+    rows = [{"problem": f"find {n}", "solution": one, "level": "Level 5"} for n, one in enumerate(solutions)]
     (tmp_path / "math.json").write_text(json.dumps(rows))
     assert build("math", "--from", tmp_path / "math.json", "--name", "x", "--test-rows", 0, "--out", tmp_path) == 0
-    assert not list(tmp_path.glob("math_*"))
     written = pq.read_table(tmp_path / "x_train.parquet").to_pylist()
     assert [row["reward_model"]["ground_truth"] for row in written] == [r"\frac{1}{2}", r"\text{(A)}", "7", "2"]
-    assert main(["data", "check", str(tmp_path / "x_train.parquet")]) == 0
 
 
 def test_two_sets_of_one_rule_stay_two(tmp_path: Path) -> None:
     """The data_source, under which verl logs an accuracy, has the set's name beside the rule."""
-    for name in ("a", "b"):
-        table = tmp_path / f"{name}.csv"
-        table.write_text(f"q,s\nFirst of {name}?,3\nSecond of {name}?,3\n")
-        options = ["--question", "q", "--answer", "s", "--data-source", "gsm8k", "--test-size", 1, "--out", tmp_path]
-        assert build("--from", table, *options) == 0
-        rows = rows_of(tmp_path, name)
-        assert [row["data_source"] for row in rows["train"] + rows["test"]] == [f"gsm8k/{name}"] * 2
-        assert is_known(f"gsm8k/{name}")
-    assert main(["data", "check", *(str(tmp_path / f"{name}_test.parquet") for name in ("a", "b"))]) == 0
+    table = tmp_path / "a.csv"
+    table.write_text("q,s\nFirst?,3\nSecond?,3\n")
+    options = ["--question", "q", "--answer", "s", "--data-source", "gsm8k", "--test-size", 1, "--out", tmp_path]
+    assert build("--from", table, *options) == 0
+    rows = rows_of(tmp_path, "a")
+    assert [row["data_source"] for row in rows["train"] + rows["test"]] == ["gsm8k/a"] * 2
+    assert is_known("gsm8k/a")
 
 
-def write_jsonl(path: Path, *rows: tuple[str, str] | bytes) -> Path:
-    """Write a question and an answer a line, or bytes as they are."""
-    path.parent.mkdir(exist_ok=True)
-    lines = [row if isinstance(row, bytes) else json.dumps({"Q": row[0], "A": row[1]}).encode() for row in rows]
-    path.write_bytes(b"".join(line + b"\n" for line in lines))
-    return path
-
-
-QA = ["--question", "Q", "--answer", "A", "--data-source", "MATH"]
 TRAIN = [(f"What is {n} + 30?", str(n + 30)) for n in range(10)]
+LINES = [json.dumps({"Q": question, "A": answer}).encode() for question, answer in TRAIN]
+
+
+def write_splits(folder: Path, train: list[tuple[str, str]], test: list[tuple[str, str]]) -> Path:
+    folder.mkdir()
+    for split, rows in (("train", train), ("test", test)):
+        lines = [json.dumps({"Q": question, "A": answer}) + "\n" for question, answer in rows]
+        (folder / f"{split}.jsonl").write_text("".join(lines) or "\n")
+    return folder
 
 
 @pytest.mark.parametrize(
@@ -173,53 +152,49 @@ TRAIN = [(f"What is {n} + 30?", str(n + 30)) for n in range(10)]
         ("What is 5 - 3?", "\ufeffWhat\u00a0is 5  \u2212\u200b 3? "),
     ],
 )
-def test_a_question_in_another_unicode_form_is_the_same(tmp_path: Path, capsys, trained: str, tested: str) -> None:
-    write_jsonl(tmp_path / "in" / "train.jsonl", *TRAIN, (trained, "2"))
-    write_jsonl(tmp_path / "in" / "test.jsonl", (tested, "2"))
-    assert build("--from", tmp_path / "in", *QA, "--name", "n", "--out", tmp_path) == 0
-    assert len(questions(rows_of(tmp_path, "n")["train"])) == 10
-    assert "1 left out: repeats an earlier problem" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("test_rows", [[b""], [("What is 3 + 30?", "")]])
-def test_a_test_split_without_rows_is_named_and_its_remedy_works(tmp_path: Path, capsys, test_rows: list) -> None:
-    write_jsonl(tmp_path / "in" / "train.jsonl", *TRAIN)
-    write_jsonl(tmp_path / "in" / "test.jsonl", *test_rows)
-    options = ["--from", tmp_path / "in", *QA, "--name", "n", "--out", tmp_path]
-    assert build(*options) == 0
+def test_a_test_question_leaves_training_in_any_unicode_form(tmp_path: Path, capsys, trained: str, tested: str) -> None:
+    folder = write_splits(tmp_path / "in", [*TRAIN, (trained, "2")], [(tested, "2"), ("1?", "1"), ("2?", "2")])
+    assert build("--from", folder, *QA, "--name", "n", "--out", tmp_path) == 0
+    assert [len(rows) for rows in rows_of(tmp_path, "n").values()] == [10, 3]
     printed = capsys.readouterr().out
-    assert "no usable test row: 0 of the others are drawn" in printed
-    assert build(*options, "--test-rows", 2) == 0
+    assert "1 left out: repeats an earlier problem" in printed
+    assert "split test; most frequent answer '2': 67%" in printed
+
+
+def test_a_test_split_without_rows_is_named_and_its_remedy_works(tmp_path: Path, capsys) -> None:
+    options = ["--from", write_splits(tmp_path / "in", TRAIN, [("What is 3 + 30?", "")]), *QA, "--name", "n"]
+    assert build(*options, "--out", tmp_path) == 0
+    assert "no usable test row: 0 of the others are drawn" in capsys.readouterr().out
+    assert build(*options, "--out", tmp_path, "--test-rows", 2) == 0
     assert [len(rows) for rows in rows_of(tmp_path, "n").values()] == [8, 2]
 
 
-LINES = [json.dumps({"Q": question, "A": answer}).encode() for question, answer in TRAIN]
 TABLE = b"Q,A\n" + b"".join(b"What is %d + 1?,%d\n" % (n, n + 1) for n in range(10))
 SPREADSHEET = TABLE.replace(b",", b";").replace(b"\n", b";;\r\n") + b";;;\r\n"  # empty columns, and an empty row
 OBJECTS = b"[" + b",".join(LINES) + b"]"
 
 
 @pytest.mark.parametrize(
-    ("name", "content"),
+    ("name", "content", "count"),
     [
-        ("t.csv", b"\xef\xbb\xbf" + SPREADSHEET),
-        ("t.tsv", TABLE.replace(b",", b"\t")),
-        ("t.csv.gz", gzip.compress(TABLE, mtime=0)),
-        ("t.jsonl.gz", gzip.compress(b"\n".join(LINES), mtime=0)),
-        ("t.json", b'{"version": "1", "data": ' + OBJECTS + b"}"),
-        ("t.json", b"\n".join([*LINES, b'{"Q": "Another type?", "A": 1.5}'])),
-        ("part/a.jsonl", b"\n".join(LINES)),
+        ("t.csv", b"\xef\xbb\xbf" + SPREADSHEET, 10),
+        ("t.tsv", TABLE.replace(b",", b"\t"), 10),
+        ("t.csv.gz", gzip.compress(TABLE, mtime=0), 10),
+        ("t.jsonl.gz", gzip.compress(b"\n".join(LINES), mtime=0), 10),
+        ("t.json", b'{"version": "1", "data": ' + OBJECTS + b"}", 10),
+        ("t.json", b"\n".join([*LINES, b'{"Q": "Another type?", "A": 1.5}']), 11),
+        ("part/a.csv", TABLE.replace(b"+ 1", b"+ 2"), 20),
     ],
 )
-def test_forms_of_a_table(tmp_path: Path, name: str, content: bytes) -> None:
+def test_forms_of_a_table(tmp_path: Path, name: str, content: bytes, count: int) -> None:
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_bytes(content)
-    if name.startswith("part"):
+    if count == 20:
         (tmp_path / "part/b.csv").write_bytes(TABLE)
     origin = tmp_path / name.partition("/")[0]
     assert build("--from", origin, *QA, "--name", "t", "--test-rows", 2, "--out", tmp_path) == 0
     rows = rows_of(tmp_path, "t")
-    assert len(rows["train"] + rows["test"]) in (10, 11, 20)
+    assert len(rows["train"] + rows["test"]) == count
     assert all(row["reward_model"]["ground_truth"].replace(".", "").isdigit() for row in rows["train"])
 
 
@@ -234,10 +209,9 @@ def test_a_folder_of_save_to_disk(tmp_path: Path, splits: tuple[str, ...]) -> No
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
+        ("t.xlsx", b"PK", "'.xlsx'; give a"),
         ("t.csv", TABLE + b"caf\xe9,3\n", "0xe9"),
-        ("t.csv", TABLE.decode().encode("utf-16"), "iconv"),
-        ("t.csv", b"", "has no rows"),
-        ("t.csv", b"Q,A\nWhat, then?,1\n", "row 0: more values than columns"),
+        ("t.csv", b"Q,A\nWhat, then?,1\n", "row 0: "),
         ("t.csv", TABLE + b"What, then?,1\n", "line 12"),
         ("t.jsonl", b"\n".join([*LINES, b'{"Q": ']), "row 10"),
         # spellings or tests beside each other are not the parts of one answer
@@ -251,13 +225,6 @@ def test_what_a_file_needs_is_said(tmp_path: Path, capsys, name: str, content: b
     assert build("--from", tmp_path / name, *QA, "--out", tmp_path) == 2
     assert said in capsys.readouterr().err
     assert not list(tmp_path.glob("*.parquet"))
-
-
-def test_a_build_says_the_most_frequent_answer(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    write_jsonl(tmp_path / "in" / "train.jsonl", *TRAIN)
-    write_jsonl(tmp_path / "in" / "test.jsonl", *((f"{n}?", "1" if n else "7") for n in range(4)))
-    assert build("--from", tmp_path / "in", *QA, "--name", "n", "--out", tmp_path) == 0
-    assert "split test; most frequent answer '1': 75%" in capsys.readouterr().out
 
 
 def test_numbers_of_single_precision_are_those_that_were_written(tmp_path: Path) -> None:

@@ -1,24 +1,20 @@
 """Fixtures of the end-to-end tests: toy model and data, runs of the launch script, and checks for left-over files."""
 
 import contextlib
-import hashlib
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import time
 import uuid
 from collections.abc import Iterator
-from importlib import metadata
 from pathlib import Path
 
 import psutil
 import pytest
 from filelock import FileLock
 
-from rpg.run import cleanup
 from tests.terminal import Terminal, with_environment
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,52 +25,14 @@ PATIENCE = 900
 MARK = "RPG_TEST_RUN"  # an environment variable that every process of a run inherits
 
 
-MADE_BY = ("rpg/toy/model.py", "rpg/data/toy.py", "rpg/data/template.py")  # what the toy model depends on, with torch
-CACHE = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "rpg"
-
-
-def copy_whole(source: Path, target: Path) -> None:
-    """Copy a directory, which is whole or absent at the target."""
-    partial = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
-    shutil.copytree(source, partial)
-    partial.rename(target)
-
-
 @pytest.fixture(scope="session", autouse=True)
 def toy() -> Path:
-    """Return the directory with toy model and data, made as by `rpg demo` if missing.
-
-    A model that is built here, which takes two minutes, is kept in CACHE for the next checkout.
-    """
-    made_by = hashlib.sha256(metadata.version("torch").encode())
-    for name in MADE_BY:
-        made_by.update((ROOT / name).read_bytes())
-    model, kept = TOY / "model", CACHE / f"toy-{made_by.hexdigest()[:16]}"
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with FileLock(CACHE / "lock"):  # of other test processes and checkouts
-        if not model.exists() and kept.exists():
-            TOY.mkdir(parents=True, exist_ok=True)
-            copy_whole(kept, model)
-        is_new = not model.exists()
-        command = [sys.executable, "-m", "rpg.cli", "demo", "--model", "toy", "--prepare-only", "--dir", str(TOY)]
-        subprocess.run(command, cwd=ROOT, check=True, timeout=2 * PATIENCE)
-        if is_new:
-            copy_whole(model, kept)
+    """Return the directory with toy model and data, made as by `rpg demo` if missing."""
+    command = [sys.executable, "-m", "rpg.cli", "demo", "--model", "toy", "--prepare-only", "--dir", str(TOY)]
+    TOY.parent.mkdir(exist_ok=True)
+    with FileLock(f"{TOY}.lock"):  # of other test processes
+        subprocess.run(command, cwd=ROOT, check=True, timeout=PATIENCE)
     return TOY
-
-
-def left_over() -> set[str]:
-    """Return the weights in shared memory that the next start would not remove."""
-    cleanup.remove_weights()
-    return {path.name for path in cleanup.SHARED.glob(cleanup.WEIGHTS)}
-
-
-def assert_nothing_left(before: set[str]) -> None:
-    """Assert that none remain of processes that are ending."""
-    until = time.monotonic() + 60
-    while left_over() - before and time.monotonic() < until:
-        time.sleep(1)
-    assert left_over() - before == set()
 
 
 class Run:

@@ -17,8 +17,9 @@ import pytest
 
 from rpg.files import manifest
 from rpg.files.integrity import newest_complete
+from rpg.run import cleanup
 from rpg.toy.demo import DEMOS, read_curve
-from tests.e2e.conftest import PATIENCE, Run, assert_nothing_left, left_over
+from tests.e2e.conftest import PATIENCE, Run
 
 pytestmark = [pytest.mark.e2e, pytest.mark.full]
 
@@ -96,7 +97,6 @@ def kill(run: Run, target: str, before: int, chance: random.Random) -> str:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_kills(start, seed, capsys):
     chance = random.Random(seed)
-    shared = left_over()
     kills, skipped, directory = 0, 0, None
     while kills < MOST:
         if kills % len(TARGETS) == 0:
@@ -124,7 +124,7 @@ def test_kills(start, seed, capsys):
     assert run.survivors() == []
     records = [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
     assert [record["step"] for record in records] == list(range(STEPS + 1))
-    assert_nothing_left(shared)
+    assert cleanup.remove_weights() == []
     curve = dict(read_curve(directory / "metrics.jsonl", "toy_sum"))
     first, end = curve[0], curve[STEPS]
     with capsys.disabled():

@@ -28,7 +28,7 @@ def test_an_own_loss(tmp_path: Path):
     loss.write_text(source)
     estimator.write_text(ESTIMATOR)
     overrides = [
-        f"actor_rollout_ref.model.external_lib=[{loss},{estimator}]",
+        f"rpg.external_lib=[{loss},{estimator}]",
         "algorithm.adv_estimator=mine",
         "actor_rollout_ref.actor.policy_loss.loss_mode=mine",
         "actor_rollout_ref.actor.optim.lr_warmup_steps=0",

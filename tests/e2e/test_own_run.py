@@ -47,7 +47,7 @@ def test_a_trial_agrees_with_a_run_that_filters_on_acc(tmp_path: Path, capsys: p
     short_run.run(
         tmp_path / "run",
         3,
-        f"reward.custom_reward_function.path={tmp_path / 'reward.py'}",
+        f"rpg.reward={tmp_path / 'reward.py'}",
         "data.train_batch_size=16",
         "data.val_max_samples=64",
         "trainer.test_freq=3",

@@ -69,8 +69,7 @@ def test_asynchronous_killed_and_started_again(start, tmp_path, kills):
         "rpg.console=full",
         "reference=every_k",
         "rpg.reference.every_k=2",
-        f"reward.custom_reward_function.path={reward}",
-        "~reward.custom_reward_function.reward_kwargs.judge",
+        f"rpg.reward={reward}",
         f"data.train_batch_size={PROMPTS}",
         f"actor_rollout_ref.rollout.n={ANSWERS}",
         # a quarter of the answers that are asked for at once: when the last of a batch are done and have still to be

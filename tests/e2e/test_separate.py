@@ -10,8 +10,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from rpg.run import cleanup
 from tests.e2e import short_run
-from tests.e2e.conftest import PATIENCE, TOY, Run, assert_nothing_left, left_over
+from tests.e2e.conftest import PATIENCE, TOY, Run
 from tests.e2e.test_stack import ROLLOUT_KL, ROLLOUT_PROBABILITY, assert_on_the_loopback
 
 pytestmark = [pytest.mark.e2e, pytest.mark.full]
@@ -23,6 +24,7 @@ SEPARATE = [
     "actor_rollout_ref.rollout.nnodes=1",
     "actor_rollout_ref.rollout.n_gpus_per_node=1",
     "actor_rollout_ref.rollout.checkpoint_engine.backend=rpg_socket",
+    "actor_rollout_ref.model.external_lib=tests.e2e.socket_engine",  # registers it in all processes
     "ray_kwargs.ray_init.num_gpus=2",
     "algorithm.rollout_correction.bypass_mode=true",  # pi_old is the policy that sampled
     "data.train_batch_size=8",
@@ -82,7 +84,6 @@ def test_twenty_steps_killed_and_resumed(start, tmp_path):
     No socket listens to a network, and no files are left.
     """
     steps, noted = 20, [tmp_path / "first", tmp_path / "second"]
-    before = left_over()
     settings = [
         *SEPARATE,
         NOTED,
@@ -118,7 +119,7 @@ def test_twenty_steps_killed_and_resumed(start, tmp_path):
     assert_replica_had(noted[1] / "1", actors(first, range(resumed, steps + 1)))
     assert len(list((noted[1] / "1").iterdir())) == steps - resumed + 1
     assert_replica_had(noted[0] / "1", [initial(), *actors(first, range(1, 9))])
-    assert_nothing_left(before)
+    assert cleanup.remove_weights() == []
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,10 @@ from safetensors.torch import load_file
 from rpg import cli
 from rpg.results.runs import load_runs
 from rpg.results.table import build_table
+from rpg.run import cleanup
 from rpg.toy.demo import DEMOS, read_curve
 from tests.e2e import short_run
-from tests.e2e.conftest import PATIENCE, ROOT, TOY, Run, assert_nothing_left, left_over
+from tests.e2e.conftest import PATIENCE, ROOT, TOY, Run
 from tests.terminal import assert_in_order
 
 pytestmark = pytest.mark.e2e
@@ -64,7 +65,7 @@ def assert_weights_reached_vllm(steps: list[dict]) -> None:
 
 def demo(start, *overrides: str) -> tuple[Run, list[dict], list[float]]:
     """Run `rpg demo` in a terminal; return the run, the metrics of its training steps, and its accuracies."""
-    before = left_over()
+    cleanup.remove_weights()  # of killed runs
     shutil.rmtree(TOY / "demo", ignore_errors=True)  # a demo resumes
     run = start(
         command=[sys.executable, "-m", "rpg.cli", "demo", "--model", "toy", "--dir", str(TOY), *overrides],
@@ -72,7 +73,7 @@ def demo(start, *overrides: str) -> tuple[Run, list[dict], list[float]]:
     )
     assert run.wait(3 * PATIENCE) == 0, run.text()[-3000:]
     assert run.processes() == []
-    assert_nothing_left(before)
+    assert cleanup.remove_weights() == []
     assert_in_order(run.text().replace(str(TOY), "toy"), most=25)
     assert "ray.init: " in (TOY / "demo/run.log").read_text()
     metrics = TOY / "demo" / "metrics.jsonl"

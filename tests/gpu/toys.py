@@ -6,8 +6,7 @@ from pathlib import Path
 
 import torch
 
-from rpg.toy.model import FAMILIES, ToyModelSettings, build_toy_model
-from rpg.toy.sums import is_whole
+from scripts.studies.toy_model import FAMILIES, ToyModelSettings, build_toy_model
 from tests.e2e.conftest import ROOT
 
 DIRECTORY = ROOT / "runs" / "toy_gpu"
@@ -24,7 +23,7 @@ def build(device: str) -> None:
         command = [sys.executable, "-m", "rpg.cli", "data", "build", "toy", "--out", str(DIRECTORY)]
         subprocess.run(command, cwd=ROOT, check=True)
     for family in FAMILIES:
-        if not is_whole(model(family)):
+        if not model(family).is_dir():
             accuracy = build_toy_model(model(family), ToyModelSettings(family=family, device=device))
             print(f"figure: {family} answers {accuracy:.2f} rightly", flush=True)
 

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from rpg.toy import model as toy_model
+from scripts.studies import toy_model
 
 pytestmark = [
     pytest.mark.full,

@@ -1,4 +1,4 @@
-"""scripts/make_recipe.sh: the recipe's form, and that it runs as recipe/rpg of a directory that has verl."""
+"""scripts/make_recipe.sh: the recipe runs as recipe/rpg of a directory that has verl."""
 
 import importlib.util
 import os
@@ -20,16 +20,6 @@ def checkout(tmp_path_factory) -> Path:
     (root / "verl").symlink_to(Path(importlib.util.find_spec("verl").origin).parent)
     subprocess.run(["bash", "scripts/make_recipe.sh", root / "recipe/rpg"], cwd=ROOT, check=True)
     return root
-
-
-def test_the_form(checkout):
-    recipe = checkout / "recipe/rpg"
-    headings = [line for line in (recipe / "README.md").read_text().splitlines() if line.startswith("## ")]
-    assert headings == ["## Installation", "## Training", "## Evaluation", "## Citation"]
-    assert "PIP_INSTALL=pip install verl==0.9.1\n" in (recipe / "REQUIRED_VERL.txt").read_text()
-    assert (recipe / SCRIPT).is_file()
-    again = subprocess.run(["bash", "scripts/make_recipe.sh", recipe], cwd=ROOT, check=False)
-    assert again.returncode == 2  # nothing is overwritten
 
 
 @pytest.mark.slow

@@ -1,9 +1,8 @@
-"""The Python chosen by a launch script and prepare_data.sh. The interpreters are scripts that print their name."""
+"""The Python chosen by a launch script. The interpreters are scripts that print their name."""
 
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -19,8 +18,6 @@ class Machine:
     def __init__(self, root: Path):
         self.root, self.tree = root, root / "tree"
         shutil.copytree(ROOT / "recipe", self.tree / "recipe", ignore=shutil.ignore_patterns("__pycache__"))
-        (self.tree / "scripts").mkdir()
-        shutil.copy(ROOT / "scripts/prepare_data.sh", self.tree / "scripts")
         self.python("bin/python3")
 
     def python(self, name: str, text: str = SAYS) -> str:
@@ -74,23 +71,3 @@ def test_the_cpu_profile_takes_its_own(machine):
     machine.python("tree/.venv-gpu/bin/python")
     assert machine.taken(CPU, VIRTUAL_ENV=venv, CONDA_PREFIX=venv) == "tree/.venv/bin/python"
     assert machine.taken(CPU, "profile=gpu_sdpa") == "tree/.venv-gpu/bin/python"
-
-
-def test_prepare_data_takes_a_python_that_can_and_installs_nothing(machine):
-    prepare = str(machine.tree / "scripts/prepare_data.sh")
-    lacking = f'#!/bin/sh\nexec {sys.executable} -S "$@"\n'
-    machine.python("bin/python3", lacking)
-    conda = machine.python("conda/bin/python3", lacking)
-    done = machine.run(prepare, CONDA_PREFIX=conda)
-    assert done.returncode == 2
-    for where in (f"CONDA_PREFIX: {conda}", f"PATH: {machine.root}"):
-        assert f"error: {where}/bin/python3 has no pyarrow, " in done.stderr
-    assert not (machine.tree / ".venv").exists()
-
-    whole = f'#!/bin/sh\n[ "$1" = -c ] && exec {sys.executable} "$@"\necho "it builds: $*"\nexit 1\n'
-    venv = machine.python("venv/bin/python3", whole)
-    done = machine.run(prepare, CONDA_PREFIX=conda, VIRTUAL_ENV=venv)
-    assert f"prepare_data: {venv}/bin/python3\n" in done.stdout
-    assert "it builds: -m rpg.cli data build aime24 --out data" in done.stdout
-    done = machine.run(prepare, PYTHON=f"{conda}/bin/python3", VIRTUAL_ENV=venv)  # that one or none
-    assert done.returncode == 2

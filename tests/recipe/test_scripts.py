@@ -12,13 +12,15 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from rpg.config.compose import compose, of_script
+from rpg.checks.preflight import refuse
+from rpg.config.compose import compose_config, of_script, resolve
 from rpg.config.freeze import freeze
+from rpg.config.run_config import RunConfig
 from rpg.names import DIVERGENCES
 from rpg.registry.methods import label_of
-from rpg.registry.scripts import RECIPE, find, read
+from rpg.registry.scripts import RECIPE, find
 from scripts import make_recipe
-from tests.builders.launch_scripts import COVER, NAMES, SCRIPTS, composed, cover, unused_entries
+from tests.builders.launch_scripts import COVER, NAMES, SCRIPTS, composed, cover, run_of, unused_entries
 
 RELEASE = list(csv.DictReader(open(Path(__file__).with_name("release_settings.csv"))))  # noqa: SIM115
 ACTOR = "actor_rollout_ref.actor"
@@ -73,8 +75,11 @@ def test_the_made_files_are_those_of_the_grammar():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COVER)
-def test_a_script_runs_what_its_name_says(name):
-    config, parts = composed(name), NAMES[name]
+def test_a_script_runs_what_its_name_says_and_verl_accepts_it(name):
+    """All preflight checks of settings, including verl's own validation."""
+    run, config, parts = run_of(name), composed(name), NAMES[name]
+    assert not refuse(run, ["cheap", "verl"], ["settings"])
+    assert run.devices == (1 if parts.size == "cpu" else 8)
     assert config.trainer.experiment_name == config.rpg.script == name
     assert config.rpg.method == parts.method
     assert label_of(config.rpg.method, config.rpg.divergence) == parts.label
@@ -106,8 +111,7 @@ def test_a_script_runs_what_its_name_says(name):
 @pytest.mark.parametrize("entry", unused_entries())
 def test_an_entry_that_no_script_chooses_composes(entry):
     """With the scripts every entry of every group."""
-    run, _ = compose(None, [entry])
-    assert run.name == entry
+    run = RunConfig(resolve(compose_config([entry, "rpg.script=t"])[0]))
     if entry.startswith("method="):
         assert f"method={run.rpg.method}" == entry
 
@@ -152,29 +156,12 @@ def test_settings_are_the_releases(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", COVER)
-def test_verl_accepts_it(name):
-    """All preflight checks of settings, including verl's own validation; 8 GPUs for 7b and 4b."""
-    from rpg.checks.preflight import refuse
-
-    run = of_script(read(SCRIPTS[name]), [])
-    assert run.devices == (1 if NAMES[name].size == "cpu" else 8)
-    assert not refuse(run, ["cheap", "verl"], ["settings"])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", ["dapo_7binstruct", "rpg_4b_ufkl1e-3_rf_clip_ppo_0.2_0.28_noiterref_4k", "rpg_cpu_urkl1e-4"]
-)
+@pytest.mark.parametrize("name", ["dapo_7binstruct", "rpg_cpu_urkl1e-4"])
 def test_executed_as_a_process(name, tmp_path):
     done = subprocess.run(
-        ["bash", str(SCRIPTS[name])],
-        cwd=tmp_path,
+        ["bash", str(SCRIPTS[name])], cwd=tmp_path, capture_output=True, text=True, check=False,
         env={**os.environ, "DRY_RUN": "1", "CUDA_VISIBLE_DEVICES": "", "PYTHONPROFILEIMPORTTIME": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     imports = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
     assert "hydra" in imports
@@ -206,19 +193,12 @@ script=$(readlink -f "$0") && exec bash {launch} "$script" \\
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("overrides", "name"),
-    [
-        ([], "mine"),
-        (["method=grpo", "actor_rollout_ref.actor.optim.lr=0.001"], "mine,lr=0.001,method=grpo"),
-    ],
-)
-def test_a_script_of_the_users_is_named_by_its_file_and_the_typed_overrides(overrides, name, tmp_path):
+def test_a_script_of_the_users_is_named_by_its_file_and_the_typed_overrides(tmp_path):
     script = tmp_path / "lr=3" / "run_mine.sh"
     script.parent.mkdir()
     script.write_text(OWN.format(launch=RECIPE.resolve() / "launch.sh"))
-    done = dry_run(script, *overrides)
+    done = dry_run(script, "method=grpo", f"{ACTOR}.optim.lr=0.001")
     assert done.returncode == 0, done.stderr
     config = OmegaConf.create(done.stdout)
-    assert (config.trainer.experiment_name, config.rpg.script) == (name, "mine")
+    assert (config.trainer.experiment_name, config.rpg.script) == ("mine,lr=0.001,method=grpo", "mine")
     assert config.actor_rollout_ref.actor.clip_ratio_low == 0.1

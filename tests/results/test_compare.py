@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from rpg.cli import main
 from rpg.results.compare_command import compare, side
 from tests.builders import runs
 
@@ -72,34 +71,3 @@ def test_what_is_measured_in_another_way_is_said_and_not_bold(tmp_path):
     assert accuracy["interval"][0] > 0
     assert not accuracy["clear"]
     assert "the accuracies do not compare: data.max_response_length differ" in notes
-
-
-def test_a_filtered_run_is_compared_by_its_score_before_filtering(tmp_path):
-    """DAPO's kept groups score 0.44 more than all; over all groups both runs score -0.29."""
-    logged = {"a": {"critic/score/mean": -0.29},
-              "b": {"critic/score/mean": 0.15, "critic/score_before_filtering/mean": -0.29}}  # fmt: skip
-    for name, values in logged.items():
-        runs.write_run(tmp_path / name, [(1, values)], runs.config(name))
-    assert compared(tmp_path / "a", tmp_path / "b")[0][0]["difference"] == 0
-
-
-def test_runs_of_several_settings_are_no_group(tmp_path, capsys):
-    write_run(tmp_path / "a" / "1", 1, [0, 1], reward=0.1)
-    write_run(tmp_path / "a" / "2", 2, [0, 1], reward=0.1, loss="vanilla")
-    assert main(["compare", str(tmp_path / "a"), str(tmp_path / "a" / "1")]) == 2
-    assert "algorithm.adv_estimator" in capsys.readouterr().err
-
-
-def test_the_screen_begins_with_what_differs_and_has_values_under_their_key(tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "80")
-    for name in ("a", "b"):
-        write_run(tmp_path / name, 1, [0, 1], reward=0.1)
-        settings = runs.config(name)
-        settings["data"]["train_files"] = f"/common/{'path/' * 20}{name}.parquet"
-        (tmp_path / name / "config.yaml").write_text(json.dumps(settings))
-    assert main(["compare", "a", "b"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[:4] == ["A  a", "B  b", "", "data.train_files"]
-    assert lines[4] + lines[5].strip() == f"  A  '/common/{'path/' * 20}a.parquet'"
-    assert max(map(len, lines)) <= 80

@@ -15,12 +15,6 @@ def checkpoint(folder, step=3):
     return directory / "actor"
 
 
-def test_find_checkpoint(tmp_path, capsys):
-    actor = checkpoint(tmp_path)
-    for given in (tmp_path, actor.parent):
-        assert find_checkpoint(given) == actor.parent
-
-
 def test_damaged_checkpoints_are_passed_over_or_refused(tmp_path, capsys):
     whole, damaged = write_complete(tmp_path, 4), write_complete(tmp_path, 6)
     (damaged / SHARD).write_bytes(b"")

@@ -2,14 +2,11 @@
 
 import xml.etree.ElementTree as ElementTree
 
-import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.colors import to_rgb
 
 from rpg.cli import main
-from rpg.registry.methods import LOOKS, NAMES
-from rpg.results.figures import KL, Figure, draw, looks_of, make_panels
+from rpg.results.figures import Figure, draw, looks_of, make_panels
 from rpg.results.runs import load_runs
 from rpg.results.table import build_table
 from tests.builders.runs import config, records, write_run, write_samples
@@ -29,23 +26,6 @@ def test_both_pictures_are_whole_and_name_every_method(tmp_path):
     for title in ("AIME24 accuracy", "critic score", "entropy (nats)", "response length", "clipped tokens"):
         assert f">{title}" in svg
     assert "staleness" not in svg  # which no run has
-
-
-def test_a_method_looks_the_same_in_any_company():
-    for label in ("RPG-URKL", "GRPO"):
-        for others in ([], [*{*NAMES} - {label}], ["something else", f"{label} (lr 5e-7)"]):
-            assert looks_of([label, *others])[label] == LOOKS[label]
-    pair = looks_of(["RPG-URKL (lr 1e-6)", "RPG-URKL (lr 5e-7)"]).values()
-    assert len({look.dash for look in pair}) == 2
-    assert {look.colour for look in pair} == {LOOKS["RPG-URKL"].colour}
-
-
-@pytest.mark.parametrize("form", ["RPG-REINFORCE-URKL (lr {}e-3)", "run_{}"])
-def test_many_rows_have_visible_colours(form):
-    colours = {look.colour for look in looks_of([form.format(n + 1) for n in range(47)]).values()}
-    assert len(colours) == 47
-    # relative luminance (WCAG, without gamma): 1 for white
-    assert max(rgb @ [0.2126, 0.7152, 0.0722] for rgb in map(np.array, map(to_rgb, colours))) < 0.8
 
 
 def test_seeds_of_a_method_are_one_line_with_a_band(tmp_path):
@@ -75,37 +55,3 @@ def test_pass_at_k_by_step(tmp_path):
     write_run(tmp_path / "s", records([0.1, 0.2]), config("s", loss="vanilla"))  # without samples
     rows = make_panels(build_table(load_runs([tmp_path])), 2)["AIME24 pass@2"]
     assert {label: own[0].to_dict() for label, own in rows.items()} == {"RPG-URKL": {0: 0.5, 2: 1.0}}
-
-
-def drawn(values, title="x accuracy"):
-    """Return the axes of a panel with one line."""
-    axes = Figure().subplots()
-    draw(axes, title, {"GRPO": pd.DataFrame(list(values))}, looks_of(["GRPO"]))
-    return axes
-
-
-@pytest.mark.parametrize(("steps", "smoothed"), [(3, False), (40, True)])
-def test_a_running_mean_is_said_and_three_steps_have_none(steps, smoothed):
-    values = ([0.1, 0.9, 0.3, 0.5] * 10)[:steps]
-    axes = drawn(values, "entropy (nats)")
-    assert ("running mean" in axes.get_xlabel()) is smoothed
-    assert (axes.lines[0].get_ydata().tolist() == values) is not smoothed
-    assert len(axes.lines[0].get_ydata()) == steps
-
-
-def test_a_single_step_is_a_visible_point_and_axes_of_shares_stay_between_0_and_1():
-    assert [drawn([0.5] * steps, "entropy (nats)").lines[0].get_marker() for steps in (1, 2)] == ["o", "None"]
-    assert drawn([0.0, 1.0]).get_ylim() == (0, 1)
-    assert drawn([0.0, 0.02]).get_ylim()[0] == 0
-    assert drawn([-0.5, 0.5], "entropy (nats)").get_ylim()[0] < -0.5
-
-
-def test_a_kl_of_zero_stays_on_a_logarithmic_axis_with_few_plain_ticks():
-    """From 1e-5 to 1e-2 the axis is logarithmic; within two orders of magnitude it is linear."""
-    axes = drawn([0.0, 1e-5, 1e-3, 1e-2], KL)
-    assert axes.get_yscale() == "asinh"
-    assert axes.get_ylim()[0] <= 0
-    ticks = [label.get_text() for label in axes.get_yticklabels()]
-    assert ticks[0] == "0"
-    assert 3 <= len(ticks) <= 5
-    assert drawn([0.4, 0.6], KL).get_yscale() == "linear"

@@ -69,22 +69,3 @@ def test_to_other_ranks_and_back(checkpoint, tmp_path, capsys):
     assert [len(part.to_local()) for part in last.values()] == [2, 0, 0, 2, 2]
     shards = torch.load(four / "reference/world_size_4_rank_3.pt")["shards"]
     assert [len(part) for part in shards.values()] == [2, 0, 0, 2, 2]
-
-
-def refused(checkpoint: Path, capsys, *options: str) -> str:
-    """Return why the export is refused; nothing is written."""
-    out = checkpoint.parents[1] / "out"
-    manifest.write(checkpoint)
-    assert main(["export", str(checkpoint), "--out", str(out), *options]) == 2
-    assert not out.exists()
-    return capsys.readouterr().err
-
-
-def test_what_cannot_be_split(checkpoint, capsys):
-    assert main(["export", str(checkpoint), "--ranks", "2"]) == 2
-    assert "--out" in capsys.readouterr().err
-    reference = checkpoint / "reference/world_size_1_rank_0.pt"
-    reference.unlink()
-    config = checkpoint / "actor/fsdp_config.json"
-    config.write_text('{"FSDP_version": 1, "world_size": 1}')
-    assert "fsdp2" in refused(checkpoint, capsys, "--ranks", "2")

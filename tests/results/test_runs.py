@@ -7,7 +7,7 @@ import pytest
 
 from rpg.diagnostics import UserError
 from rpg.dotted import put
-from rpg.results.runs import load, load_runs, unlike
+from rpg.results.runs import load, unlike
 from tests.builders.runs import config, records, write_run, write_samples
 
 LINES = records([0.1, 0.3, 0.25])  # validations at steps 0, 2, 4
@@ -35,16 +35,6 @@ def test_values_that_are_no_finite_numbers_are_left_out(tmp_path):
     """The logger writes null for NaN and infinities."""
     run = load(write_run(tmp_path / "a", [(1, {"x": math.nan, "y": 1.0, "z": -math.inf, "text": "t", "null": None})]))
     assert [len(run.series(name)) for name in ("x", "y", "z", "text", "null", "absent")] == [0, 1, 0, 0, 0, 0]
-
-
-def test_one_run_counts_once_and_linked_runs_are_found(tmp_path):
-    write_run(tmp_path / "elsewhere/c", records([0.1]), config("c"))
-    write_run(tmp_path / "runs/a", records([0.1]), config("a"))
-    (tmp_path / "runs/c").symlink_to(tmp_path / "elsewhere/c")
-    (tmp_path / "runs/again").symlink_to(tmp_path / "runs")  # a circle
-    (write_run(tmp_path / "runs/begun", []) / "metrics.jsonl").touch()  # no step yet
-    runs = load_runs([tmp_path / "runs", tmp_path / "runs/a"])
-    assert sorted(run.directory.name for run in runs) == ["a", "c"]
 
 
 def test_two_spellings_of_one_benchmark_are_refused(tmp_path):

@@ -92,29 +92,6 @@ def test_another_judge_on_saved_samples(tmp_path, capsys, before, judge, expecte
         assert (sample["acc"], sample["score"], sample["pred"]) == (again["acc"], again["score"], again["pred"])
 
 
-def test_several_sets_are_told_apart_by_their_samples(tmp_path):
-    run_dir = saved_run(tmp_path / "run", "release", ("aime24", "minerva"))
-    assert score(run_dir, "--judge", "verified", "--out", tmp_path / "out") == 0
-    assert last(load(tmp_path / "out")) == {"AIME24": VERIFIED, "Minerva-Math": VERIFIED}
-    samples = [json.loads(line) for line in (tmp_path / "out/validation/4.jsonl").read_text().split("\n")[:-1]]
-    assert all(f"{one['data_source']}: what is" in one["input"] for one in samples)
-
-
-def test_what_cannot_be_scored_is_refused(tmp_path, capsys):
-    """Steps whose samples are incomplete are left out."""
-    run_dir = saved_run(tmp_path / "run", "release")
-    assert score(run_dir, "--judge", "verified", "--out", run_dir / "validation") == 2
-    assert "exists; remove it" in capsys.readouterr().err
-    (run_dir / "validation/2.jsonl").write_text('{"input": "')
-    assert score(run_dir, "--judge", "verified") == 0
-    assert list(load(run_dir / "judge-verified").frame.index) == [0, 4]
-    for file in (run_dir / "validation").iterdir():
-        file.unlink()
-    assert score(run_dir, "--judge", "release") == 2
-    assert "no validation with samples" in capsys.readouterr().err
-    assert not (run_dir / "judge-release").exists()
-
-
 def test_rows_of_one_problem_are_told_apart_by_their_answers(tmp_path, capsys):
     run_dir = saved_run(tmp_path / "run", "release")
     rows = [Problem("aime24", "aime24: what is 0 + 7?", truth, "test", {"unit": truth}) for truth in ("9", "7")]
@@ -149,22 +126,3 @@ def test_a_run_is_scored_by_its_own_reward_function(tmp_path, capsys, verls):
     user_reward.sandbox_of.cache_clear()
     assert score(run_dir, "--out", tmp_path / "again") == 2
     assert "No module named 'no_such_module'" in capsys.readouterr().err
-
-
-def test_a_new_reward_judges_the_answers_of_a_run(tmp_path, capsys):
-    """The saved answers hold 7 three times of four; the function returns `scale` for them, with acc beside it."""
-    run_dir = saved_run(tmp_path / "run", "release")
-    (tmp_path / "new.py").write_text(
-        "def other(response, answer): return 0.0\n"
-        "def mine(response, answer, scale=1):\n"
-        "    return {'score': scale * (answer in response), 'acc': float(answer in response)}\n"
-    )
-    keywords = "reward.custom_reward_function.reward_kwargs"
-    assert score(run_dir, f"{keywords}.function=mine", f"{keywords}.scale=3", "--reward", tmp_path / "new.py") == 0
-    shown = capsys.readouterr().out
-    assert "judge release)" in shown
-    assert "judge new.py)" in shown
-    samples = [json.loads(line) for line in (run_dir / "judge-new.py/validation/4.jsonl").read_text().split("\n")[:-1]]
-    assert {sample["score"] for sample in samples} == {0.0, 3.0}
-    assert score(run_dir, "--reward", tmp_path / "none.py") == 2
-    assert "no such file" in capsys.readouterr().err

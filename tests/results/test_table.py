@@ -1,17 +1,15 @@
 """Rows, cells, ranks, notes and formats of tables; the paper's tables as printed."""
 
 import csv
-import io
-import json
 import re
 from importlib import resources
 
 import pytest
 
 from rpg.cli import main
-from rpg.results.formats import FORMATS, markdown
+from rpg.results.formats import markdown
 from rpg.results.runs import load_runs
-from rpg.results.table import Table, build_table, paper_table, ranked
+from rpg.results.table import build_table
 from tests.builders.runs import config, records, write_run, write_samples
 
 PRINTED = list(csv.DictReader(resources.files("rpg.results").joinpath("paper_tables.csv").read_text().splitlines()))
@@ -46,16 +44,6 @@ def test_paper_table_is_printed_as_printed(number, capsys):
     assert [re.findall(r"\d\.\d{4}", row) for row in rows] == list(expected.values())
 
 
-def test_marks_and_the_impossible_entry_of_paper_tables(capsys):
-    """AMC23 Last: 0.8727 (RPG-REINFORCE-FKL), then 0.8711 (REINFORCE++-Baseline), read off the printed table 8."""
-    text = markdown(paper_table(8))
-    assert "| ◆ RPG-REINFORCE-FKL | **0.8727** |" in text
-    assert "| REINFORCE++-Baseline | <u>0.8711</u> |" in text
-    assert [number for number in (3, 5, 6, 7, 8) if "E11" in str(paper_table(number).notes)] == [3]
-    assert main(["table", "--paper", "4"]) == 2
-    assert "3, 5, 6, 7, 8" in capsys.readouterr().err
-
-
 def test_before_last_best_and_early_stop(tmp_path):
     """NaN, which verl's logger writes as null, is neither last nor best."""
     lines = records([0.1, 0.3, 0.2, 0.1])
@@ -76,13 +64,6 @@ def test_seeds_are_averaged(tmp_path):
     assert "0.3000 ± 0.0577" in markdown(table)
 
 
-def test_other_settings_are_other_rows(tmp_path):
-    runs = {name: (records([0.1, 0.2]), config(name, lr=lr)) for name, lr in (("a", 1e-6), ("b", 5e-7))}
-    table = table_of(tmp_path, {**runs, "c": (records([0.1, 0.9]), config("c", loss="vanilla"))})
-    assert list(table.rows) == ["GRPO", "RPG-URKL (lr 1e-06)", "RPG-URKL (lr 5e-07)"]
-    assert list(table.cells["rank_last"]) == [1, 2, 2]  # ties share a place
-
-
 def test_evaluations_are_rows_by_what_they_evaluate(tmp_path):
     """Two seeds' checkpoints are one row."""
     runs = {}
@@ -98,18 +79,6 @@ def test_evaluations_are_rows_by_what_they_evaluate(tmp_path):
         "RPG-URKL (checkpoint global_step_20)": pytest.approx(0.5),
         "RPG-URKL (checkpoint untrained)": pytest.approx(0.1),
     }
-
-
-def test_missing_benchmarks_are_dashes(tmp_path):
-    runs = {
-        "a": (records([0.1, 0.2]), config("a")),
-        "b": (records([0.1, 0.2], benchmark="amc23"), config("b", loss="rpg_rf_urkl_clip_ppo")),
-        "c": ([(1, {"actor/entropy": 1.0})], config("c", loss="vanilla")),
-    }
-    table = table_of(tmp_path, runs)
-    assert table.benchmarks == ["AIME24", "AMC23"]
-    assert "GRPO" in table.rows
-    assert "| ◇ RPG-URKL | 0.1000 | 0.2000 | 0.2000 | – | – | – |" in markdown(table)
 
 
 def test_beside_the_paper(tmp_path):
@@ -145,43 +114,6 @@ def test_intervals_and_pass_at_k(tmp_path):
     assert cell["last_low"] is None
 
 
-def made(*cells, notes=()):
-    """Return a table of rows without runs."""
-    lines = [{"benchmark": "AIME24", **cell} for cell in cells]
-    shown = ranked(lines).assign(clear_last=True, clear_best=True)
-    return Table("t", {cell["method"]: [] for cell in cells}, shown, list(notes))
-
-
-ROW = {"method": "RPG-URKL", "last": 0.25, "best": 0.5}
-
-
-def test_formats():
-    first = {**ROW, "last_low": 0.1, "last_high": 0.4, "pass@2": 0.4}
-    table = made(first, {"method": "a|b", "last": 0.5, "best": 0.25})
-    read = csv.DictReader(io.StringIO(FORMATS["csv"](table)))
-    shown = [[row[column] for column in ("method", "last", "rank_best", "pass@2")] for row in read]
-    assert shown == [["RPG-URKL", "0.25", "1", "0.4"], ["a|b", "0.5", "2", ""]]
-    assert json.loads(FORMATS["json"](table))[0]["last_low"] == 0.1
-    assert "| RPG-URKL | AIME24 | 0.4000 |" in markdown(table)
-    assert "| a&#124;b | **0.5000** | <u>0.2500</u> |" in markdown(table)
-
-
-def test_a_terminal_folds_labels_crops_no_number_and_shows_what_is_cut(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    label = "RPG-REINFORCE-URKL (kl_coef 0.1, kl_scope 'response', clip_ratio_high 0.28)"
-    row = {**ROW, "method": label, "last_se": 0.0123}
-    cells = [{**row, "benchmark": f"AIME{24 + number}"} for number in range(5)]
-    text = FORMATS["terminal"](made(*cells))
-    words = text.split()
-    assert [word for word in words if word in label.split()] == label.split()
-    numbers = ["0.2500", "0.0123", "0.5000"]
-    assert [re.sub(r"\x1b\[\d*m", "", word) for word in words if any(one in word for one in numbers)] == numbers * 5
-    assert max(map(len, text.splitlines())) <= 80
-    text = FORMATS["terminal"](made({**ROW, "method": "sweep-" * 26}, {**ROW, "benchmark": "x" * 80}))
-    assert max(map(len, text.splitlines())) <= 80
-    assert text.count("…") == 2
-
-
 def test_bold_only_where_the_lead_exceeds_the_noise(tmp_path):
     """GRPO 0.8 against 0.5: unknown for one run each without samples; clear for three close seeds each."""
     for seed in (1, 2, 3):
@@ -192,22 +124,6 @@ def test_bold_only_where_the_lead_exceeds_the_noise(tmp_path):
     table = build_table(load_runs([tmp_path]))
     assert "**0.8200**" in markdown(table)
     assert list(table.cells["clear_last"]) == [True, False]  # nothing is below the last one
-
-
-def test_the_lead_of_two_seeds_is_measured_by_students_distribution(tmp_path):
-    """0.81 and 0.77, each +- 0.01: a lead of 2.8 errors, where 2 degrees of freedom want 4.3."""
-    for seed, higher in ((1, 0.80), (2, 0.82)):
-        write_run(tmp_path / f"a{seed}", records([higher]), config("a", loss="vanilla", seed=seed))
-        write_run(tmp_path / f"b{seed}", records([higher - 0.04]), config("b", loss="rpg_urkl", seed=seed))
-    assert "**0." not in markdown(build_table(load_runs([tmp_path])))
-
-
-def test_seeds_with_files_of_other_content_are_said(tmp_path):
-    """The reward changed between two seeds: same path, other hash."""
-    for seed, digest in ((1, "a" * 64), (2, "b" * 64)):
-        run = write_run(tmp_path / str(seed), records([0.5]), config("a", seed=seed))
-        (run / "environment.json").write_text(json.dumps({"contents": {"reward": digest}}))
-    assert any("differ in the content of a file" in note for note in build_table(load_runs([tmp_path])).notes)
 
 
 def test_rows_that_are_not_measured_alike_have_no_common_rank(tmp_path):
@@ -228,15 +144,3 @@ def test_rows_that_are_not_measured_alike_have_no_common_rank(tmp_path):
     table = table_of(tmp_path / "steps", runs)
     assert table.cells["rank_last"].isna().all()
     assert table.notes == ["rows are ranked only among those with equal step of Last"]
-
-
-def test_without_runs_or_accuracies_the_message_names_what_is_missing(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    for command, file in (("table", "metrics.jsonl"), ("plot", "metrics.jsonl"), ("watch", "config.yaml")):
-        assert main([command]) == 2
-        assert f"no {file} in checkpoints; give a run's directory" in capsys.readouterr().err
-    write_run(tmp_path / "own", [(1, {"val-core/mine/reward/mean@1": -0.4})], config("own"))
-    (write_run(tmp_path / "begun", []) / "metrics.jsonl").touch()
-    for run in ("own", "begun"):
-        assert main(["table", run]) == 2
-        assert "a reward function returns acc beside score" in capsys.readouterr().err

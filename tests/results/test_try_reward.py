@@ -28,19 +28,6 @@ def means(said: str) -> dict[str, list[str]]:
     return {line[0]: line[1:] for line in lines if line and line[0] in ("right", "wrong", "given")}
 
 
-def test_name_and_keywords_are_those_of_a_run(tried):
-    source = (
-        "def first(response, answer, weights):\n    return weights['right'] * (answer in response)\n"
-        "def second(response, answer):\n    return -float(answer in response)\n"
-    )
-    code, said = tried(source, "function=first", "weights.right=2.5")
-    assert code == 0
-    assert means(said) == {"right": ["2.5", "2.5"], "wrong": ["0", "0"]}
-    code, said = tried(source, "function=second")
-    assert code == 1
-    assert "wrong answers score as high as right ones" in said
-
-
 BOXED = 'def reward(response, answer):\n    return f"boxed{{{answer}}}" in response\n'
 FAR = "def reward(response, answer):\n    return -1 - abs(float(response.rpartition(':')[2]) - float(answer))"
 

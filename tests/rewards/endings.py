@@ -30,33 +30,24 @@ TEX = between_bars(
 SPACES = between_bars(" |  |\t|\r|\x0b|\x0c|\x1c|\x1f|\x85|\xa0|\u2003|\u2028|\u2029|\u200b|\ufeff|\u3000")
 WORDS = between_bars("a|an|is|banana |Canada |sum|c|m|c m|k|s|East|\u7b54\u6848|\U0001d7d9|e\u0301|42.|42.0|4.2e1")
 PIECES = DIGITS + UNITS + TEX + SPACES + WORDS
-DRESSES = ("{}", "${}$", "\\boxed{{{}}}", "\\text{{{}}}", "x = {}", "{} cm", "{}.", "**{}**", "${}.$", "\\$ {}")
 GAPS = ("\n", " ", "\n\n", " or ", ", ", "\r\n", "\u2028", "", "}$", "\nAnswer:", "\nAnswer: \n", "\nAnswer:\r\n\t\n")
-FILLERS = (".", "\n", "so. ", "\u7b54", "\U0001f600", " ", "answer ", "\r")
+FILLERS = (".", "\n", "so. ", "\u7b54", " ", "answer ", "\r")
 
 
 def endings(count: int, seed: int = 0) -> Iterator[tuple[str, str]]:
-    """Yield responses and truths: one to four dressed numbers or texts of pieces, each after a mark.
+    """Yield responses and truths: one to four numbers or texts of pieces, each after a mark.
 
     A third of the responses go on, so that "Answer:" is around the 300th character from the end.
     """
     rng = random.Random(seed)
     for number in range(count):
-        pieces = "".join(rng.choices(PIECES, k=rng.choice((1, 2, 4, 8, 60))))
-        texts = [rng.choice((str(rng.randrange(1000)), pieces, pieces)) for _ in range(rng.choice((1, 1, 1, 2, 4)))]
-        marks = [rng.choice(("Answer: ", rng.choice(MARKS))) for _ in texts]
-        gaps = [rng.choice(("", rng.choice(GAPS))) for _ in texts]
-        stated = [rng.choice(("{}", rng.choice(DRESSES))).format(text) for text in texts]
-        response = "Work.\n" + "".join(map("".join, zip(marks, stated, gaps, strict=True)))
+        texts = [
+            rng.choice((str(rng.randrange(1000)), "".join(rng.choices(PIECES, k=rng.choice((1, 2, 4, 8, 60))))))
+            for _ in range(rng.choice((1, 1, 2, 4)))
+        ]
+        stated = [rng.choice(("Answer: ", rng.choice(MARKS))) + text for text in texts]
+        response = "Work.\n" + "".join(text + rng.choice(("", rng.choice(GAPS))) for text in stated)
         if number % 3 == 0:
-            length = 300 - len(f"{marks[-1]}{stated[-1]}") + rng.randint(-12, 12)
+            length = 300 - len(stated[-1]) + rng.randint(-12, 12)
             response += (rng.choice(FILLERS) * 300)[: max(length, 0)]
-        truths = (
-            texts[-1],
-            texts[-1],
-            stated[-1],
-            stated[-1].strip(),
-            texts[0],
-            pieces.replace("\\", "").replace(",", ""),
-        )
-        yield response, rng.choice(truths)
+        yield response, rng.choice((texts[-1], texts[-1], texts[-1].strip(), texts[0]))

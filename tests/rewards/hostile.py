@@ -19,38 +19,27 @@ ALPHABETS = (
 COMMANDS = (r"\frac", r"\sqrt", r"\boxed", r"\text", r"\left(", r"\right)", r"\begin{pmatrix}", r"\int", r"\sum")
 PAYLOADS = (
     "__import__('os').abort()",
-    "exec('raise SystemExit')",
     "().__class__.__bases__[0].__subclasses__()",
-    "open('/etc/passwd').read()",
-    "${jndi:ldap://x}",
     "%s%s%s%n",
-    "\\input{/etc/passwd}",
     "\\write18{kill -9 1}",
     "\x00\x01\x02",
     "\ud800\udfff",
     "9**9**9**9",
-    "lambda: 0",
 )
 BOMBS = (
     "9^{9^{9^{9}}}",
-    "(((((((1)))))))",
     "x^{x^{x^{x^{x}}}}",
     r"\sqrt{\sqrt{\sqrt{\sqrt{\sqrt{2}}}}}",
-    r"\frac{\frac{\frac{1}{2}}{3}}{\frac{4}{\frac{5}{6}}}",
     r"(x+y+z+w)^{200}",
     r"\sin(\cos(\tan(\sin(\cos(1)))))",
-    r"\log_{2}(\log_{3}(\log_{5}(10^{100})))",
     r"\sum_{n=1}^{1000000000} n^{99}",
     r"\binom{100000000}{50000000}",
     "100000000!",
-    "1" + "+1" * 90,
     "1" + "/7" * 60,
     "[" * 40 + "1" + "]" * 40,
     r"\begin{pmatrix}" + r"1&2\\" * 30 + r"\end{pmatrix}",
-    r"2^{10000000} \bmod 7",
     "0." + "9" * 180,
     "1e999",
-    "1" * 190,
     r"e^{e^{e^{e^{10}}}}",
 )
 
@@ -60,8 +49,7 @@ def long_run(rng: random.Random) -> str:
 
 
 def noise(rng: random.Random) -> str:
-    alphabet = "".join(ALPHABETS) + "answerANSWER: \n"
-    return "".join(rng.choices(alphabet, k=rng.choice((10, 100, 1000))))
+    return "".join(rng.choices("".join(ALPHABETS) + "answerANSWER: \n", k=rng.choice((10, 100, 1000))))
 
 
 def nested(rng: random.Random) -> str:
@@ -71,8 +59,7 @@ def nested(rng: random.Random) -> str:
 
 def regex_bomb(rng: random.Random) -> str:
     pieces = ("Answer:", "answer ", "Answer*", "_ ", "\t", "a", "1,", "1 ", "000,", "\\frac{", "}{", "$", "\\$", "=")
-    piece = rng.choice(pieces)
-    return "Answer: " + piece * rng.choice((50, 60_000)) + rng.choice(("", "!", "\n", "x"))
+    return "Answer: " + rng.choice(pieces) * rng.choice((50, 60_000)) + rng.choice(("", "!", "\n", "x"))
 
 
 def code(rng: random.Random) -> str:
@@ -89,20 +76,13 @@ def latex_noise(rng: random.Random) -> str:
 
 
 def near_miss(rng: random.Random) -> str:
-    value = rng.randrange(1000)
     shapes = (r"\sqrt{%d}", r"%d\pi", r"\frac{%d}{\sqrt{3}}", "(%d, 2)", r"%d^{\circ}", r"\log_{2}(%d)", "%d + i")
-    return "Answer: " + rng.choice(shapes) % value
+    return "Answer: " + rng.choice(shapes) % rng.randrange(1000)
 
 
 KINDS: tuple[Callable[[random.Random], str], ...] = (
-    long_run,
-    noise,
-    nested,
-    regex_bomb,
-    code,
-    bomb,
-    latex_noise,
-    near_miss,
+    *(long_run, noise, nested, regex_bomb),
+    *(code, bomb, latex_noise, near_miss),
 )
 TRUTHS = ("204", r"\frac{3}{4}", r"2\sqrt{3}", "(1,2)", "x^2+1", r"\text{east}", "4.5e33", r"[0,1) \cup (2,3]")
 

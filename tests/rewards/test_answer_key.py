@@ -1,35 +1,28 @@
 """`verified` against the hand-written pairs, and its search for the answer in a response."""
 
 import pytest
-from pairs import Pair, judge, read_pairs
+from pairs import judge, read_pairs
 
 
-@pytest.mark.parametrize("pair", read_pairs(), ids=lambda pair: f"{pair.kind}: {pair.answer!r} for {pair.truth!r}")
-def test_pair(pair: Pair) -> None:
-    result = judge(f"Some work.\nAnswer: {pair.answer}", pair.truth)
-    assert (result["score"], result["acc"]) == ((1.0, 1.0) if pair.verdict else (-1.0, 0.0)), result
+def test_every_pair() -> None:
+    """Verdict, score and accuracy of all pairs; the failure lists those that are misjudged."""
+    verdicts = [judge(f"Some work.\nAnswer: {pair.answer}", pair.truth) for pair in read_pairs()]
+    assert {(verdict["score"], verdict["acc"]) for verdict in verdicts} == {(1.0, 1.0), (-1.0, 0.0)}
+    assert [pair for pair, verdict in zip(read_pairs(), verdicts, strict=True) if verdict["acc"] != pair.verdict] == []
 
 
 RESPONSES = [
     ("**Answer:** 12", 1, "12"),
     ("**Answer**: 12", 1, "12"),
-    ("Answer: **12**", 1, "12"),
-    ("ANSWER: 12", 1, "12"),
-    ("answer : 12", 1, "12"),
     ("Final Answer: 12", 1, "12"),
-    ("### Answer: 12", 1, "12"),
-    ("So the answer is clear. Answer: 12", 1, "12"),
     ("Answer\uff1a12", 1, "12"),
-    ("Answer:\n12", 1, "12"),
     ("Answer:\n\n$12$", 1, "$12$"),
     ("Answer:12\r\n", 1, "12"),
     ("Answer: 12\n\nThat was fun.", 1, "12"),
     ("Answer: 11\nNo, wait.\nAnswer: 12", 1, "12"),
     ("Answer: 12\nNo, wait.\nAnswer: 11", -1, "11"),
     ("Answer: 12\nAnswer:", -1, ""),
-    ("Answer: ", -1, ""),
     ("Answer: **", -1, ""),
-    ("", -1, ""),
     ("It is 12.", -1, ""),
     ("It is easy. So the answer is 12.", 1, "12."),
     ("It is easy.\nThe final answer is **12**", 1, "12**"),
@@ -39,41 +32,31 @@ RESPONSES = [
     (r"The answer is 12, or \boxed{11}.", -1, "11"),
     (r"So \boxed{12}.", 1, "12"),
     (r"First \boxed{3}, then \boxed{12}.", 1, "12"),
-    (r"\boxed{\frac{24}{2}}", 1, r"\frac{24}{2}"),
     (r"\boxed{12} no, wait, \boxed{13", -1, ""),  # the limit cut off the box that replaces the first
     (r"\boxed{12}, no, \fbox{\text{about} 13", -1, ""),
-    (r"\boxed{12}, no, \boxed", -1, ""),
     (r"\boxed{12} and \boxed{13", -1, ""),
     (r"\boxed{13 no, \boxed{12}", 1, "12"),
-    (r"\boxed{12", -1, ""),
     (r"\boxed{12} but Answer: 11", -1, "11"),
     (r"First \boxed{3} was guessed; it is \fbox{12}.", 1, "12"),
-    (r"First \fbox{3} was guessed; it is \boxed{12}.", 1, "12"),
     (r"So \fbox{$12$}.", 1, "12"),
     (r"\boxed{\boxed{12}}", 1, "12"),
     (r"\boxed{12} and \boxed{12}", 1, "12"),
     (r"\boxed{11} and \boxed{12}", -1, "11, 12"),
-    (r"\boxed{11}. No: \boxed{12}", 1, "12"),
     (r"$y_1 = \boxed{11}$ and $y_2 = \boxed{12}$", -1, "y_1 = 11, y_2 = 12"),
     ("Final Answer: The final answer is $12$. I hope it is correct.", 1, "The final answer is $12$."),
     (r"So \boxed {12}.", 1, "12"),
     (r"So \framebox[2cm][c]{12}.", 1, "12"),
-    (r"So $\boxed 12$.", 1, "12"),
     (r"So \boxed 12.", 1, "12"),
     (r"So $\boxed\frac{24}{2}$.", 1, r"\frac{24}{2}"),
     (r"It is \boxed{12}, in \boxed form.", 1, "12"),
-    (r"It is \boxedx{12}.", -1, ""),
     ("<think>Answer: 11</think>So \\boxed{12}.", 1, "12"),
     ("<think>So \\boxed{11}.</think>\nAnswer: 12", 1, "12"),
     ("<think>Answer: 12</think>\nNow it is clear.", -1, ""),
-    ("<think>Answer: 12</think>\n", 1, "12"),
     ("<think>So far, Answer: 12", -1, ""),
     ("<think>" + "and so on " * 40 + "Answer: 12", -1, ""),  # the tail has no <think>
-    (r"<think>So far, \boxed{12}.", -1, ""),
     ("<think>Answer: 11</think>\nAnswer: 12\n<think>Is it?", -1, ""),
     ("Answer: 12\n" + "and so on " * 40, -1, ""),  # 400 characters later it no longer counts
     ("preanswer: 12", -1, ""),
-    ("Answers: 12", -1, ""),
 ]
 
 
@@ -88,13 +71,10 @@ BOXES = [
     (r"The integers are \[ \boxed{-2} \quad \text{and} \quad \boxed{1}. \]", "1", False),
     (r"\boxed{2}, \boxed{5} and \boxed{8}", "{2,5,8}", True),
     (r"\boxed{2}, \boxed{5} and \boxed{8}", "5, 8", False),
-    (r"\boxed{1,234} and \boxed{5}", "5, 1234", True),
     (r"\boxed{(3, 1)}, or $\boxed{(1, 3)}$.", "(1, 3), (3, 1)", True),
     (r"\boxed{(3, 1)}, or $\boxed{(1, 3)}$.", "(1, 3), (1, 3)", False),
     (r"\($y_1 = \boxed{2x}\) and \(y_2 = \boxed{-x}\)", "y_1 = 2x, y_2 = -x", True),
     (r"\($y_1 = \boxed{2x}\) and \(y_2 = \boxed{-x}\)", "y_1 = -x, y_2 = 2x", False),
-    (r"\boxed{k = 4} and \boxed{n = 9}", "k = 4, n = 9", True),
-    (r"\boxed{k = 4} and \boxed{n = 9}", "k = 9, n = 4", False),
     (r"$(x, y) = \boxed{(-6, 10)}$", "Take A = 2B and solve for x. " * 9 + r"So it is $\boxed{(-6, 10)}$.", True),
     (r"$(x, y) = \boxed{(-6, 11)}$", "Take A = 2B and solve for x. " * 9 + r"So it is $\boxed{(-6, 10)}$.", False),
     (r"\boxed{20 m}", "Take A = 2B and solve for x. " * 9 + r"So it is $\boxed{20}$ percent.", False),

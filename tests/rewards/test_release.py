@@ -2,20 +2,16 @@
 
 import importlib.util
 import itertools
-import logging
 import re
-import time
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 from endings import PIECES, endings
-from hostile import KINDS, hostile_responses
 
-from rpg.rewards import compute_score, release, utf8
+from rpg.rewards import compute_score, release
 
-CORPUS = 20_000
-HEAVY = r"So $9^{9^{9^9}}$."  # takes sympy minutes, or all memory
+CORPUS = 8_000
 
 
 @pytest.fixture(scope="module")
@@ -85,19 +81,6 @@ def test_the_library_gets_what_the_release_gave_it() -> None:
         said = parse(response, [ExprExtractionConfig(), LatexExtractionConfig()])
         expected = any(verify(one, other) for one in gold for other in said)
         assert compute_score("minerva", response, truth)["acc"] == float(expected), (response, truth)
-
-
-def test_hostile_responses_end_in_time(caplog: pytest.LogCaptureFixture) -> None:
-    """Checks only that a verdict of the right form comes in time."""
-    caplog.set_level(logging.ERROR)
-    limit, slack = 0.3, 30.0  # slack: to start a worker again on a busy machine; without a limit some take hours
-    for _, response, truth in hostile_responses(5 * len(KINDS)):
-        start = time.perf_counter()
-        verdict, pred = release.judge_expression(response, truth, limit)
-        assert time.perf_counter() - start < limit * release.WALL_FACTOR + slack, (response[:100], truth)
-        assert verdict in (True, False)
-        assert release.judge_text(response, truth)[0] in (True, False)
-        utf8(pred).encode()
 
 
 def test_math_verify_reads_the_whole_response() -> None:

@@ -1,25 +1,13 @@
 """Weights of dead runs are removed from shared memory, those of living runs are kept."""
 
 import os
-import signal
 import subprocess
 import sys
 from multiprocessing import shared_memory
-from pathlib import Path
-
-import psutil
 
 from rpg.run import cleanup
 
 PREFIX = cleanup.WEIGHTS.removesuffix("*")
-PRELOAD = """
-import sys
-from rpg.verl_plugin.cpu.preload import Preloaded
-server = Preloaded(["json"], ["decimal"])
-print(server.pid, server.executable, flush=True)
-sys.stdin.read()
-server.close()
-"""
 HOLD = """
 import sys
 from multiprocessing import resource_tracker, shared_memory
@@ -54,15 +42,3 @@ def test_weights_that_this_process_maps():
     assert cleanup.SHARED / buffer.name not in cleanup.remove_weights()
     buffer.close()
     buffer.unlink()
-
-
-def test_an_import_server_ends_with_its_driver():
-    killed, line = started(PRELOAD)
-    server = psutil.Process(int(line.split()[0]))
-    os.kill(killed.pid, signal.SIGKILL)
-    killed.wait()
-    gone, _ = psutil.wait_procs([server], timeout=30)
-    assert gone or server.status() == psutil.STATUS_ZOMBIE  # its new parent has not waited for it yet
-    closed, line = started(PRELOAD)
-    closed.communicate()
-    assert not Path(line.split()[1]).exists()

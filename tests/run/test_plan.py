@@ -61,16 +61,6 @@ def test_memory_is_what_was_traced(overrides, devices, traced):
     assert held == pytest.approx(traced * 1e9, rel=0.04)
 
 
-def test_an_adapter_has_the_parameters_that_peft_counts():
-    from peft import LoraConfig, get_peft_model
-    from transformers import Qwen2Config, Qwen2ForCausalLM
-
-    sizes = {key: value for key, value in SMALL.items() if key != "model_type"}
-    model = get_peft_model(Qwen2ForCausalLM(Qwen2Config(**sizes)), LoraConfig(r=4, target_modules="all-linear"))
-    shape = plan.Shape(64, 2, 128, heads=4, kv_heads=2, head_dim=16, vocabulary=1000, tied=False)
-    assert shape.adapter(4) == sum(weight.numel() for name, weight in model.named_parameters() if "lora_" in name)
-
-
 def test_lora_has_gradients_and_moments_of_the_adapter_alone():
     full, lora = (update(of("model=qwen3-4b", f"{M}.lora_rank={rank}")) for rank in (0, 32))
     model, adapter = 4.022e9, 32 * 36 * (2 * (2560 + 4096) + 2 * (2560 + 1024) + 3 * (2560 + 9728))
@@ -114,8 +104,7 @@ def test_every_group_of_hsdp_holds_the_model():
     ("changes", "each"),
     [
         ([], 12),  # fp32 weights, two moments
-        (["reference=fixed"], 12),  # the model at the model's path
-        (["reference=every_k"], 16),
+        (["rpg.reference.mode=every_k", "rpg.reference.every_k=2"], 16),
         ([f"{A}.fsdp_config.model_dtype=bf16"], 6),
         ([f"{A}.fsdp_config.fsdp_size=2"], 48),  # every group of 2 of the 8 ranks saves all
     ],
@@ -127,6 +116,16 @@ def test_two_checkpoints_by_hand(changes, each, monkeypatch):
         free = SimpleNamespace(free=2 * each * TINY.parameters + more)
         monkeypatch.setattr(shutil, "disk_usage", lambda _, free=free: free)
         assert len(list(machine.disk(run))) == count
+
+
+@pytest.mark.parametrize(("model", "length"), [("qwen2.5-math-7b", 2), ("qwen2.5-7b-instruct", 4), ("qwen3-4b", 8)])
+def test_the_cache_holds_the_sequences_of_each_context_half_complete(model, length):
+    """config/context and config/model as in docs/settings.md."""
+    run = RunConfig(resolve(compose_config([f"model={model}", f"context={length}k", "rpg.script=x"])[0]))
+    held = plan.kv_cache(plan.MODELS[run[f"{M}.path"]], run, 80e9)[1] / (256 + length * 512)
+    most = run["actor_rollout_ref.rollout.max_num_seqs"]
+    assert most <= held
+    assert held < most + 8 or most == 512  # above, vLLM has no CUDA graph
 
 
 @pytest.fixture
@@ -145,34 +144,18 @@ def test_the_command_prints_five_lines(small, capsys):
     assert all("weights" in line and "AdamW" in line for line in needs[:2])
 
 
-@pytest.mark.parametrize(("memory", "code"), [(24, 0), (12, 1)])
-def test_one_gpu_of_a_size(monkeypatch, capsys, memory, code):
+def test_one_gpu_of_a_size(monkeypatch, capsys):
     """The numbers are those of docs/train_your_own.md: a host of 34.4 GB."""
     monkeypatch.delenv("MODEL_PATH", raising=False)
-    assert (
-        main(
-            ["plan", "method=grpo", "model=qwen3-1.7b", "dataset=gsm8k", "profile=one_gpu", f"rpg.gpu_memory={memory}"]
-        )
-        == code
-    )
+    settings = ["method=grpo", "model=qwen3-1.7b", "dataset=gsm8k", "profile=one_gpu"]
+    assert [main(["plan", *settings, f"rpg.gpu_memory={memory}"]) for memory in (24, 12)] == [0, 1]
     printed = capsys.readouterr().out
-    assert ("DOES NOT FIT" in printed) is bool(code)
-    assert "34.4 GB a node" in printed
+    assert (printed.count("DOES NOT FIT"), printed.count("34.4 GB a node")) == (1, 2)
 
 
 def test_what_cannot_be_planned(small, capsys):
     assert main(["plan", SCRIPT, f"{M}.path=someone/else"]) == 2
     assert f"{M}.path=someone/else: has no config.json" in capsys.readouterr().err
-    for content, said in (
-        ("", "JSONDecodeError"),
-        ("[]", "'list' object"),
-        (json.dumps({**SMALL, "num_attention_heads": 0}), "ZeroDivisionError"),
-        (json.dumps({**SMALL, "hidden_size": None}), "NoneType"),
-        (json.dumps({"model_type": "gpt2"}), "hidden_size"),
-        (json.dumps({**SMALL, "num_experts": 8}), "a mixture of experts"),
-    ):
-        (small / "config.json").write_text(content)
-        assert main(["plan", SCRIPT]) == 2
-        error = capsys.readouterr().err
-        assert f"{small / 'config.json'}: " in error
-        assert said in error
+    (small / "config.json").write_text(json.dumps({**SMALL, "num_experts": 8}))
+    assert main(["plan", SCRIPT]) == 2
+    assert f"{small / 'config.json'}: no estimate for this kind of model: " in capsys.readouterr().err

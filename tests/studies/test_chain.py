@@ -6,8 +6,8 @@ import pytest
 
 from rpg.config.compose import compose
 from rpg.rewards import compute_score
-from rpg.toy import model
 from scripts.studies import chain
+from scripts.studies import toy_model as model
 
 pytest.importorskip("reasoning_gym")  # not in the GPU environment
 
@@ -38,25 +38,7 @@ def test_prompts_and_solutions_fit(problems):
     prompt, response = run["data.max_prompt_length"], run["data.max_response_length"]
     assert run["reward.reward_kwargs.overlong_buffer_cfg.enable"] is True
     tokenizer = model.build_tokenizer([model.format_prompt(problem.text) for problem in problems], 400)
-    assert max(len(model.encode_prompt(tokenizer, p.text)) for p in problems) <= prompt
+    assert max(len(tokenizer.encode(model.render_prompt(tokenizer, p.text))) for p in problems) <= prompt
     longest = max(len(tokenizer.encode(chain.solution(problem))) for problem in problems)
     assert longest < response
     assert chain.MODEL.max_response == response
-
-
-def test_half_a_model_is_built_again_and_a_whole_one_kept(tmp_path, monkeypatch):
-    monkeypatch.setenv("OMP_WAIT_POLICY", "PASSIVE")  # which the building sets, and nothing takes back
-    built = []
-    monkeypatch.setattr(chain, "build_trained", lambda out, *arguments: built.append(out))
-    monkeypatch.setattr(chain, "TRAIN", 8)
-    monkeypatch.setattr(chain, "TEST", 4)
-    out = tmp_path / "model"
-    out.mkdir()
-    (out / "config.json").write_text("{}")
-    (out / "model.safetensors").write_text("weights")
-    chain.prepare(tmp_path)
-    assert built == [out]
-    for name in ("tokenizer.json", "tokenizer_config.json"):
-        (out / name).write_text("{}")
-    chain.prepare(tmp_path)
-    assert built == [out]

@@ -37,21 +37,6 @@ def expected_gradient(choice: str, loss: str, problem: Problem, log_mu: torch.Te
     return loss_gradient(problem, weighted, normalized=True, log_sampler=log_mu)
 
 
-@pytest.mark.parametrize(("parameter", "value"), sampler.SAMPLERS[1:])
-def test_w_is_the_mass_of_the_kept_tokens_and_its_mean_1_if_all_are_kept(parameter, value):
-    log_pi = POLICIES.log_softmax(-1)
-    log_mu = sampler.sampled(parameter, value, POLICIES, COUNTS).log_softmax(-1)
-    kept = log_mu.isfinite()
-    mass = (log_pi.exp() * kept).sum(-1, keepdim=True)
-    mean = (log_mu.exp() * (log_pi - log_mu).exp().masked_fill(~kept, 0)).sum(-1, keepdim=True)
-    torch.testing.assert_close(mean, mass)
-    if parameter in sampler.RESTRICTIONS:
-        torch.testing.assert_close((log_pi - log_mu).exp()[kept], mass.expand_as(log_pi)[kept])
-        assert mass.min() < 0.995
-    else:
-        assert kept.all()
-
-
 @pytest.mark.parametrize("choice", PI_OLD)
 def test_a_baseline_moves_the_kept_mass(choice):
     """E_mu[w b grad log pi] = b grad pi(N), divided by pi(N) under recomputed; 0 for the whole policy."""

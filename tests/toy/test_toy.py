@@ -1,24 +1,21 @@
 """The toy task: correct sums, disjoint splits, verl's loader; its model, complete or absent; `rpg demo`."""
 
 import json
-import resource
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from rich.console import Console
 
 from rpg.cli import main
-from rpg.config import resolvers
 from rpg.config.compose import compose
 from rpg.data.parquet import SCHEMA, make_row, write_together
 from rpg.data.template import format_prompt
 from rpg.data.toy import split_of, toy_problems
 from rpg.registry import scripts
-from rpg.toy import model as toy_model
 from rpg.toy import smollm2
-from rpg.toy.demo import DEMOS, OWN, check_overrides, read_curve, show_answers
-from rpg.toy.sums import is_whole
+from rpg.toy.demo import DEMOS, read_curve
+from rpg.toy.sums import MODEL
+from rpg.verl_plugin import resolvers
 
 
 def build(folder: Path, *options: str) -> tuple[list[dict], list[dict]]:
@@ -84,86 +81,35 @@ def test_files_written_together_are_all_replaced_or_none(tmp_path: Path) -> None
     assert {path for path in tmp_path.rglob("*") if path.is_file()} == set(paths)
 
 
-TINY = toy_model.ToyModelSettings(hidden_size=16, layers=1, heads=2, train_problems=20, test_problems=4)
-
-
-@pytest.fixture
-def untrained(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(toy_model, "train", lambda *arguments: 0.3)
-
-
-def test_model_is_absent_after_a_failure_and_complete_after_the_next_build(tmp_path, untrained):
-    """The disk fills up; then a build is killed."""
-    out, before = tmp_path / "model", resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
-    try:
-        with pytest.raises(OSError, match="File too large"):
-            toy_model.build_toy_model(out, TINY)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert not list(tmp_path.iterdir())
-
+def test_the_model_is_copied_once_and_whole(tmp_path: Path) -> None:
     left = tmp_path / ".model.partial"  # as SIGKILL leaves it
     left.mkdir()
     (left / "model.safetensors").write_bytes(b"half")
-    toy_model.build_toy_model(out, TINY)
-    assert is_whole(out)
-    assert list(tmp_path.iterdir()) == [out]
-    (out / "tokenizer.json").write_bytes(b"")
-    assert not is_whole(out)
+    for _ in range(2):
+        assert main(["demo", "--model", "toy", "--prepare-only", "--dir", str(tmp_path)]) == 0
+        assert contents(tmp_path / "model") == contents(MODEL)
+        assert {path.name for path in tmp_path.iterdir()} == {"model", "toy_train.parquet", "toy_test.parquet"}
 
 
-def test_a_directory_that_exists_is_not_replaced(tmp_path, monkeypatch):
-    monkeypatch.setattr(toy_model, "train", lambda *arguments: pytest.fail("trained a model that has no place"))
-    (tmp_path / "thesis.tex").write_text("years")
-    for out in (tmp_path, tmp_path / "thesis.tex"):
-        with pytest.raises(FileExistsError):
-            toy_model.build_toy_model(out, TINY)
-    assert (tmp_path / "thesis.tex").read_text() == "years"
+@pytest.mark.parametrize(("accuracies", "code"), [((0.3, None, 0.5, 0.7), 0), ((0.3, 0.5, 0.4), 1), ((0.3, 0.2), 0)])
+def test_the_gain_of_three_validations_is_judged(accuracies, code, tmp_path, monkeypatch, capsys):
+    """A run of these accuracies, one per step, in place of the real one."""
+    metrics = tmp_path / "demo" / "metrics.jsonl"
+    others = {"val-core/toy_sum/acc/best@4/mean": 0.9, "val-aux/toy_sum/score/mean@4": 0.8}
 
+    def start(name: str, overrides: list[str]) -> int:
+        assert overrides[-1] == "data.seed=3"
+        metrics.parent.mkdir()
+        validations = [{} if one is None else {"val-core/toy_sum/acc/mean@4": one} for one in accuracies]
+        records = [{"step": step, "data": {**others, **values}} for step, values in enumerate(validations)]
+        metrics.write_text("".join(json.dumps(record) + "\n" for record in records))
+        return 0
 
-@pytest.fixture
-def demo(tmp_path, monkeypatch, capsys):
-    """Run `rpg demo` with a fake run of these accuracies, one per step; return exit code and stdout."""
-
-    def run(*accuracies: float | None) -> tuple[int, str]:
-        key = "val-core/toy_sum/acc/mean@4"
-        others = {"val-core/toy_sum/acc/best@4/mean": 0.9, "val-aux/toy_sum/score/mean@4": 0.8}
-        data = [others if accuracy is None else {key: accuracy, **others} for accuracy in accuracies]
-        lines = [json.dumps({"step": step, "data": one}) + "\n" for step, one in enumerate(data)]
-        metrics = tmp_path / "demo" / "metrics.jsonl"
-
-        def start(name: str, overrides: list[str]) -> int:
-            assert overrides[-1] == "data.seed=3"
-            metrics.parent.mkdir(exist_ok=True)
-            metrics.write_text("".join(lines))
-            return 0
-
-        monkeypatch.setattr("rpg.toy.demo_command.start", start)
-        monkeypatch.setattr("rpg.toy.sums.is_whole", lambda model: True)
-        return main(["demo", "--model", "toy", "--dir", str(tmp_path), "data.seed=3"]), capsys.readouterr().out
-
-    return run
-
-
-def test_the_gain_of_three_validations_is_judged(demo, tmp_path):
-    code, out = demo(0.3, None, 0.5, 0.7)
-    assert code == 0
-    assert "+0.400" in out
+    monkeypatch.setattr("rpg.toy.demo_command.start", start)
+    assert main(["demo", "--model", "toy", "--dir", str(tmp_path), "data.seed=3"]) == code
     assert (tmp_path / "demo" / "panels.png").stat().st_size > 1000
-    assert read_curve(tmp_path / "demo" / "metrics.jsonl", "toy_sum") == [(0, 0.3), (2, 0.5), (3, 0.7)]
-    assert demo(0.3, 0.5, 0.4)[0] == 1
-    assert main(["demo", "--model", "toy", "--dir", str(tmp_path), "--prepare-only"]) == 0  # starts no run
-
-
-@pytest.mark.parametrize("text", [f"{OWN[0]}=x", "trainer={default_local_dir:/x}", "~data", "++data.train_files=x"])
-def test_demo_refuses_overrides_of_its_own_settings(tmp_path, monkeypatch, capsys, text):
-    monkeypatch.setattr("rpg.toy.demo_command.start", lambda *arguments: pytest.fail("began"))
-    directory = tmp_path / "toy"
-    assert main(["demo", "--dir", str(directory), "trainer.test_freq=5", text]) == 2
-    assert capsys.readouterr().err.startswith(f"rpg demo: {text}: ")
-    assert not directory.exists()
-    check_overrides(["trainer.test_freq=5", "data.train_files_x=1", "++data.seed=3", "~trainer.x", ""])
+    assert read_curve(metrics, "toy_sum") == [(step, one) for step, one in enumerate(accuracies) if one]
+    assert ("+0.400" in capsys.readouterr().out) == (accuracies[-1] == 0.7)
 
 
 def test_smollm2s_problems_are_once_each_and_a_pair_is_in_one_split() -> None:
@@ -178,23 +124,10 @@ def test_smollm2s_problems_are_once_each_and_a_pair_is_in_one_split() -> None:
     assert {problem.split for problem in found} == {"train", "test"}
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
-def test_a_run_says_in_which_type_it_computes(monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
+def test_a_run_computes_in_the_type_that_the_processor_is_fast_in(monkeypatch: pytest.MonkeyPatch) -> None:
     assert resolvers.RESOLVERS["cpu_dtype"]() in ("bfloat16", "float32")
-    monkeypatch.setitem(resolvers.RESOLVERS, "cpu_dtype", lambda: dtype)
+    monkeypatch.setitem(resolvers.RESOLVERS, "cpu_dtype", lambda: "bfloat16")
     script = scripts.find(DEMOS["smollm2"].script)
     run, _ = compose(script.name, list(script.overrides))
     fsdp = "actor_rollout_ref.actor.fsdp_config"
-    assert (run[f"{fsdp}.mixed_precision.param_dtype"], run[f"{fsdp}.model_dtype"]) == (dtype, "fp32")
-
-
-def test_the_same_ten_problems_are_shown_before_and_after(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for step, answer in ((0, " 18\n"), (15, " 17\n2")):
-        answers = [answer, "[/red] 0"]  # the second to a problem, which is not shown
-        samples = [{"input": f"9 - 5 = 4\n{n} + 1 =", "output": text, "gts": "17", "acc": float("17" in text)}
-                   for n in (range(12) if step else reversed(range(12))) for text in answers]  # fmt: skip
-        (tmp_path / f"{step}.jsonl").write_text("".join(json.dumps(sample) + "\n" for sample in samples))
-    show_answers(tmp_path, Console())
-    rows = [line for line in capsys.readouterr().out.splitlines() if " + 1 =" in line]
-    assert len(rows) == 10
-    assert all("18 ✗" in row and "17 ✓" in row for row in rows)
+    assert (run[f"{fsdp}.mixed_precision.param_dtype"], run[f"{fsdp}.model_dtype"]) == ("bfloat16", "fp32")

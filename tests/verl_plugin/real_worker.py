@@ -34,7 +34,7 @@ def build_worker(
 
     config = OmegaConf.create(OmegaConf.to_container(compose_config([*TOY, *overrides])[0], resolve=True))
     section = config.actor_rollout_ref
-    section.rpg = {"reference": config.rpg.reference, "directory": ".", "nonfinite_limit": 3}
+    section.rpg = {"reference": config.rpg.reference, "nonfinite_limit": 3}
     prepare(section)
     worker = RPGActorRolloutRefWorker(config=section, role="actor_rollout_ref")
     worker.role = role  # verl knows no role of a training process without rollouts
@@ -45,7 +45,7 @@ def build_worker(
 def toy_tokenizer() -> Any:
     from rpg.data.template import format_prompt
     from rpg.data.toy import toy_problems
-    from rpg.toy import model
+    from scripts.studies import toy_model as model
 
     problems = toy_problems("train", seed=0, count=512)
     texts = [f"{format_prompt(problem.text)}\n{model.worked_solution(problem)}" for problem in problems]

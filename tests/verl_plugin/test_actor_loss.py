@@ -15,7 +15,7 @@ from verl.workers.utils.losses import ppo_loss
 
 from rpg.objectives import LossSpec, TokenStats, token_loss
 from rpg.verl_plugin import policy_loss, register
-from rpg.verl_plugin.actor_loss import INPUTS, ActorLoss, Measured, token_kl
+from rpg.verl_plugin.actor_loss import INPUTS, ActorLoss, token_kl
 from rpg.verl_plugin.config import RPGPolicyLossConfig
 
 PROMPT = 2
@@ -85,9 +85,9 @@ def expected(some: list[dict[str, torch.Tensor]]) -> dict[str, float]:
     }
 
 
-def off_policy(measured: Measured) -> dict[str, float]:
+def off_policy(metrics: dict[str, float]) -> dict[str, float]:
     """Return the metrics that every loss has."""
-    return {key: value for key, value in measured.metrics.items() if key.startswith("off_policy/")}
+    return {key: value for key, value in metrics.items() if key.startswith("off_policy/")}
 
 
 def of_the_loss(name: str, some: list[dict[str, torch.Tensor]]) -> dict[str, float]:
@@ -123,7 +123,7 @@ def test_what_is_not_finite_makes_the_gradient_nan(loss_mode, value, field):
     output["log_probs"] = torch.nested.nested_tensor_from_jagged(weights, output["log_probs"].offsets())
     with process_group():
         result, _ = loss(output, data)
-        found = off_policy(loss.take())
+        found = off_policy(loss.take()[0])
     result.backward()
     assert weights.grad.isnan().any()
     if field not in ("advantages", "ref_log_prob"):
@@ -150,7 +150,7 @@ def test_the_policy_loss_gets_the_reference(name):
     output, data = batch(some)
     with process_group():
         got, metrics = loss(output, data)
-        measured = loss.take()
+        _, reference_kl = loss.take()
     config = loss.ppo_loss.keywords["config"]
     padded = {key: torch.nn.utils.rnn.pad_sequence([row[key] for row in some], batch_first=True) for key in some[0]}
     arguments = {
@@ -168,7 +168,7 @@ def test_the_policy_loss_gets_the_reference(name):
     assert abs(want - without) > 1e-3
     assert "kl_loss" not in metrics  # verl's own
     kl = token_kl(padded["old_log_probs"], padded["ref_log_prob"])[padded["response_mask"].bool()].mean().item()
-    assert measured.reference_kl == pytest.approx(kl)
+    assert reference_kl == pytest.approx(kl)
     again, _ = loss.ppo_loss(model_output=output, data=data)  # outside of ActorLoss the reference is pi_old
     torch.testing.assert_close(again, without, rtol=1e-5, atol=1e-6)
 
@@ -193,7 +193,7 @@ def test_metrics_by_definition_do_not_depend_on_micro_batches(name, weights, par
             _, metrics = loss(*batch(some[:part] or [padding]))
             assert not [key for key in metrics if key.startswith("actor/rpg_")]  # which verl would average
             some = some[part:]
-        found = loss.take().metrics
+        found, _ = loss.take()
     assert some == []
     some = rows(weights)
     assert found == pytest.approx(expected(some) | (of_the_loss(name, some) if ours else {}), rel=1e-5)
@@ -210,14 +210,14 @@ def measure_a_share(path: str) -> None:
     Path(f"{path}-{rank}").write_text(json.dumps(loss.take()))
 
 
-@pytest.mark.slow
+@pytest.mark.full  # tests/e2e/test_two_ranks.py, too
 def test_two_ranks_are_one(tmp_path):
     on_ranks(2, measure_a_share, str(tmp_path / "found"))
     loss = actor_loss("rpg_urkl", has_reference=True)
     with process_group():
         loss(*batch(rows()))
-        one = loss.take()
+        _, one = loss.take()
     for rank in (0, 1):
         metrics, kl = json.loads((tmp_path / f"found-{rank}").read_text())
         assert metrics == pytest.approx(expected(rows()) | of_the_loss("rpg_urkl", rows()), rel=1e-5)
-        assert kl == pytest.approx(one.reference_kl, rel=1e-5)
+        assert kl == pytest.approx(one, rel=1e-5)

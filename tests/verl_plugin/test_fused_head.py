@@ -55,6 +55,7 @@ def test_the_text_configuration_counts(kind, more, found):
     assert logit_changes(AutoConfig.for_model(kind, **more)) == found
 
 
+@pytest.mark.full  # parses all of transformers' models: 20 seconds
 def test_the_list_has_what_transformers_models_do_to_their_logits():
     """A model type whose forward computes with logits behind the output layer is refused by a name of our list."""
     changing = {kind: source for kind, source in forwards() if computes_with_logits(ast.parse(source))}

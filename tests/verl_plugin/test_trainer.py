@@ -11,7 +11,6 @@ import torch
 from omegaconf import OmegaConf
 from tensordict import NonTensorStack, TensorDict
 
-from rpg.files.atomic import LEFT_OUT, append_record
 from tests.builders.toy_run import composed
 
 pytestmark = pytest.mark.slow  # importing verl's trainer takes ten seconds
@@ -42,14 +41,7 @@ class Queue:
             del self.rows[key]
 
     def kv_batch_get(self, *, keys, **_):
-        return (
-            self.fields
-            if self.fields is not None
-            else {
-                "rm_scores": [REWARDS[key] for key in keys],
-                "extra_fields": [{} for _ in keys],
-            }
-        )
+        return self.fields if self.fields is not None else {"rm_scores": [REWARDS[key] for key in keys]}
 
     def kv_batch_put(self, *, fields, **_):
         self.written.append(fields)
@@ -166,20 +158,6 @@ def test_a_batch_is_in_the_order_of_prompts_and_not_of_ends(build, queue, mode):
     assert len(batch.tags) == 12
 
 
-@pytest.mark.parametrize("mode", ["sync", "colocate_async", "separate_async"])
-def test_verl_builds_ours_for_its_own_modes(mode):
-    from verl.trainer.ppo.v1.trainer_base import get_trainer_cls
-
-    from rpg.verl_plugin.trainer import RPGTrainer, install
-
-    install()
-    name = "".join(part.title() for part in mode.split("_"))
-    ours = get_trainer_cls(mode)
-    assert ours.__name__ == f"RPGTrainer{name}"
-    assert issubclass(ours, RPGTrainer)
-    assert f"PPOTrainer{name}" in [base.__name__ for base in ours.__mro__]
-
-
 def test_a_sampler_of_the_users_that_is_not_ours_is_refused(build, tmp_path):
     """Its batches would be in another order, and what they lack would not be counted."""
     (tmp_path / "mine.py").write_text("from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer as Mine\n")
@@ -201,31 +179,10 @@ def test_padding_is_no_group_and_surplus_groups_are(build):
     assert "critic/score_before_filtering/mean" not in metrics
 
 
-def test_parts_of_the_reward_are_means_over_the_responses_that_have_them():
-    from rpg.verl_plugin.trainer import parts_of_rewards
-
-    infos = [{"score": 1.0, "format": 1.0, "pred": "3"}, {"score": 0.0, "format": 0.5, "late": True}, {}]
-    found = parts_of_rewards([{"reward_extra_info": info} for info in infos])
-    assert found == {"train-aux/format/mean": 0.75, "train-aux/late/mean": 1.0}
-
-
 def test_a_validation_says_how_many_responses_its_accuracy_counts_as_wrong(build):
     trainer = build(actor_rollout_ref__rollout__val_kwargs__n=1)
     for _ in range(2):
         assert trainer._validate() == {"val-core/x/acc/mean@1": 0.5, "validation/left_out_responses": 2}
-
-
-def test_a_validation_set_without_a_single_reward_has_accuracy_0(build):
-    trainer = build()
-    info = {"reward": [1.0, 0.0], "acc": [1.0, 0.0]}
-    asked = {("MATH/a", "1"): 2, ("MATH/b", "2"): 4, ("MATH/b", "3"): 4}
-    metrics = trainer._val_metrics_update(["MATH/a"] * 2, ["1", "1"], info, [], expected_acc_counts=asked)
-    found = {key: value for key, value in metrics.items() if key.startswith("val-core/") and "/mean@" in key}
-    assert found["val-core/MATH/a/acc/mean@2"] == 0.5
-    assert found["val-core/MATH/b/acc/mean@4"] == 0.0
-    info.pop("acc")  # a reward without accuracies: none is made up
-    metrics = trainer._val_metrics_update(["MATH/a"] * 2, ["1", "1"], info, [], expected_acc_counts=asked)
-    assert not [key for key in metrics if "MATH/b" in key or "/acc/" in key]
 
 
 def test_an_asynchronous_trainer_makes_failed_groups_anew_up_to_a_limit(build, queue):
@@ -260,15 +217,6 @@ def test_what_is_missing_is_counted(build):
     for keys, partition in ((whole[:3], "train"), ([], "val")):
         with pytest.raises(RuntimeError, match="left_out_limit"):
             trainer.count(keys, partition, 4)
-
-
-def test_the_file_of_reasons_is_named_if_it_was_written(build, tmp_path, capsys):
-    trainer, one_lacks = build(), [f"{prompt}_{session}_0" for prompt in "abcd" for session in range(3)][1:]
-    trainer.count(one_lacks, "train", 4)  # its rollout failed, not its reward
-    assert LEFT_OUT not in capsys.readouterr().out
-    append_record(tmp_path / LEFT_OUT, {})
-    trainer.count(one_lacks, "train", 4)
-    assert str(tmp_path / LEFT_OUT) in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("loss", "scope", "mode", "put"), [

@@ -1,6 +1,5 @@
 """Our worker with verl's FSDP engines, optimizer, losses and checkpoints on the toy model, without Ray and vLLM."""
 
-import json
 import math
 
 import pytest
@@ -8,7 +7,7 @@ import torch
 from real_worker import batch, build_worker, of_update, response_log_probs, toy_tokenizer, weights
 from tiny_fsdp import on_ranks
 
-from rpg.toy import model as toy_model
+from scripts.studies import toy_model
 
 pytestmark = pytest.mark.full  # importing verl's engines alone takes ten seconds of processor time
 
@@ -37,11 +36,10 @@ def model(tmp_path_factory):
 
 
 class Training:
-    """Iterations as in the trainer: old log-probs, reference log-probs, update. directory: the run's."""
+    """Iterations as in the trainer: old log-probs, reference log-probs, update."""
 
-    def __init__(self, mode: str, optimizer: str, directory: str = ".", more: tuple[str, ...] = ()):
+    def __init__(self, mode: str, optimizer: str, more: tuple[str, ...] = ()):
         def prepare(section) -> None:
-            section.rpg.directory = directory
             section.actor.ppo_micro_batch_size_per_gpu = ROWS // 2 // torch.distributed.get_world_size()
             for name in ("rollout", "ref"):
                 section[name].log_prob_micro_batch_size_per_gpu = ROWS // torch.distributed.get_world_size()
@@ -135,10 +133,10 @@ def spoil_the_first_row(fields) -> None:
         fields["old_log_probs"][0] = torch.where(torch.arange(RESPONSE) == 2, math.nan, fields["old_log_probs"][0])
 
 
-def skip_and_stop(directory: str, case: tuple[str, str]) -> None:
+def skip_and_stop(case: tuple[str, str]) -> None:
     """Run iterations: one of two mini-batches has a NaN, three times; then both."""
     steps = []
-    training = Training(*case, directory=directory)
+    training = Training(*case)
     engine = training.worker.actor.engine
     take = engine.optimizer.step
     engine.optimizer.step = lambda *args, **kwargs: steps.append(take(*args, **kwargs))
@@ -147,9 +145,8 @@ def skip_and_stop(directory: str, case: tuple[str, str]) -> None:
         metrics = training.metrics[-1]
         assert metrics["skipped_steps"] == 1.0
         assert len(steps) == iteration + 1
-        values = [value for entry in metrics.values() for value in (entry if isinstance(entry, list) else [entry])]
-        assert all(math.isfinite(value) for value in values if isinstance(value, float)), metrics
-        assert len(metrics["grad_norm"]) == 1
+        ours = [value for name, value in metrics.items() if name.startswith(("actor/rpg_", "off_policy/"))]
+        assert all(map(math.isfinite, ours)), metrics
     if case[0] == "every_k":
         assert training.worker.actor.reference.state.age <= 3  # an optimizer step that was not taken is none
         assert math.isfinite(training.worker.actor.reference.state.kl_ema)
@@ -169,13 +166,12 @@ def skip_and_stop(directory: str, case: tuple[str, str]) -> None:
 
 @pytest.mark.parametrize("ranks", [1, 2])
 @pytest.mark.parametrize("case", [("old", "adamw"), ("every_k", "schedule_free")], ids="-".join)
-def test_a_step_that_is_not_finite_is_left_out(tmp_path, ranks, case):
+def test_a_step_that_is_not_finite_is_left_out(capfd, ranks, case):
     """On all ranks, although only one has the NaN; three in a row end the run without changing the weights."""
-    on_ranks(ranks, skip_and_stop, str(tmp_path), case)
-    notes = [json.loads(line) for line in (tmp_path / "skipped_steps.jsonl").read_text().splitlines()]
-    assert len(notes) == 6 * ranks
-    assert [note["not_finite"] for note in notes if note["rank"] == 0][:3] == 3 * [{"old_log_probs": 1}]
-    assert {note["mini_batch"] for note in notes} == {0, 1}
+    on_ranks(ranks, skip_and_stop, case)
+    warned = capfd.readouterr().out
+    assert warned.count("warning: step ") == 6 * ranks  # three of one mini-batch, then three in a row
+    assert warned.count("in rank 0's rows there are as many NaN or Inf: {'old_log_probs': 1,") == 3
 
 
 def adapt_the_head() -> None:

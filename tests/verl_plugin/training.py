@@ -8,17 +8,17 @@ from tiny_fsdp import batches, build, log_prob
 
 from rpg.objectives import LossSpec, token_loss
 from rpg.verl_plugin.actor_loss import token_kl
-from rpg.verl_plugin.reference import Reference, ReferenceSettings
+from rpg.verl_plugin.reference import Reference
 from rpg.verl_plugin.schedule_free import ScheduleFreeEngine
 
 STEPS = 2  # optimizer steps an iteration
 SPEC = LossSpec.parse("rpg_rf_urkl_clip_ppo", kl_coef=0.1, clip_low=0.2, clip_high=0.28)
 
 MODES = {
-    "old": ReferenceSettings("old"),
-    "fixed": ReferenceSettings("fixed"),
-    "every_k": ReferenceSettings("every_k", every_k=5),
-    "kl_target": ReferenceSettings("kl_target", kl_target=2e-3, kl_ema=0.5),
+    "old": {},
+    "fixed": {},
+    "every_k": {"every_k": 5},
+    "kl_target": {"kl_target": 2e-3, "kl_ema": 0.5},
 }
 
 
@@ -51,10 +51,11 @@ class Run:
     trace: list[dict] = field(default_factory=list)
 
     def __post_init__(self):
-        settings = MODES[self.mode]
         self.actor = build()
         self.engine = Engine(self.actor, optimizer_for(self.optimizer, self.actor.parameters()))
-        self.reference = Reference(settings, self.actor, build(offload=True)) if settings.has_model else None
+        self.reference = None
+        if self.mode != "old":
+            self.reference = Reference(self.actor, build(offload=True), self.mode, **MODES[self.mode])
 
     def iterate(self, iteration: int, after_step=lambda: None) -> None:
         """Run an iteration: old log-probs, reference log-probs, STEPS optimizer steps."""

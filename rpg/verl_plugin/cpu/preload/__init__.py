@@ -8,7 +8,6 @@ the server, whose forked child runs them, and it forwards signals and the exit c
 Used by the CPU profile only, through Ray's `runtime_env.py_executable`. Linux only.
 """
 
-import contextlib
 import os
 import shlex
 import socket
@@ -19,7 +18,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 HERE = Path(__file__).parent
-PATIENCE = 600.0  # seconds for the early imports
 GRACE = 10.0  # seconds from SIGTERM to SIGKILL
 
 # Forking a process with threads is not safe; these libraries would start threads at import.
@@ -50,30 +48,28 @@ class Preloaded:
         self.executable.write_text(f'#!/bin/sh\nexec {client} "$@"\n')
         self.executable.chmod(0o755)
         self._log = directory / "log"
+        self._early, open_until_done = os.pipe()
         with open(self._log, "wb") as stream, socket.socket(socket.AF_UNIX) as listener:
             listener.bind(str(self._address))
             listener.listen(64)  # early clients wait here until the imports are done
+            files = [listener.fileno(), open_until_done]
             self._server = subprocess.Popen(
-                [sys.executable, HERE / "server.py", str(listener.fileno()), str(os.getpid()), *early, "--", *late],
-                pass_fds=[listener.fileno()],
+                [sys.executable, HERE / "server.py", *map(str, [*files, os.getpid()]), *early, "--", *late],
+                pass_fds=files,
                 stdin=subprocess.DEVNULL,
                 stdout=stream,
                 stderr=stream,
                 start_new_session=True,  # the driver handles Ctrl-C
                 env={**os.environ, **SINGLE_THREADED},
             )
+        os.close(open_until_done)
 
     def wait_for_early(self) -> None:
         """Return when the early imports are done or have failed (see failure).
 
-        On two cores, processes that start during the imports start late. Raises TimeoutError after PATIENCE.
+        On two cores, processes that start during the imports start late.
         """
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(PATIENCE)
-            with contextlib.suppress(ConnectionError):  # the server has ended
-                connection.connect(str(self._address))
-                connection.shutdown(socket.SHUT_WR)  # an empty request: the server closes it when it is ready
-                connection.recv(1)
+        os.read(self._early, 1)  # the server closes the other end
 
     @property
     def pid(self) -> int:
@@ -96,4 +92,5 @@ class Preloaded:
         except subprocess.TimeoutExpired:  # it was forking
             self._server.kill()
             self._server.wait()
+        os.close(self._early)
         self._folder.cleanup()

@@ -3,8 +3,7 @@
 Ray's C++ part seeds its random generator at the first id that a process makes, and a fork copies the seeded generator:
 all children would make the same ids, and a duplicate id kills a worker. During imports only the decorator `@ray.remote`
 on a class makes an id, at one place in ray/actor.py. This module replaces the id type there by one that uses the
-system's randomness, so that the generator stays unseeded until after the fork. server.py checks that two children
-differ.
+system's randomness, so that the generator stays unseeded until after the fork.
 """
 
 import os

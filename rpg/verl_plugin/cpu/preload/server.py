@@ -1,8 +1,8 @@
-"""`server.py LISTENER DRIVER EARLY... -- LATE...`: import the modules, then fork once for every client.
+"""`server.py LISTENER PIPE DRIVER EARLY... -- LATE...`: import the modules, then fork once for every client.
 
-The server ends with the process DRIVER. It imports the early modules at once, and the late ones with the first client,
-in that client's environment: Ray's C++ part reads the ids of job and raylet from it at import, and these are the same
-for all workers of a run. The server must have one thread when it forks.
+The server ends with the process DRIVER. It imports the early modules at once, closes the descriptor PIPE, and imports
+the late ones with the first client, in that client's environment: Ray's C++ part reads the ids of job and raylet from
+it at import, and these are the same for all workers of a run. The server must have one thread when it forks.
 """
 
 import contextlib
@@ -11,7 +11,6 @@ import fcntl
 import gc
 import importlib
 import json
-import multiprocessing
 import os
 import runpy
 import signal
@@ -29,19 +28,20 @@ OUT_OF_THE_WAY = 500  # a client's files use descriptors from here on until they
 
 
 def main() -> None:
-    descriptor, driver, *modules = sys.argv[1:]
+    descriptor, pipe, driver, *modules = sys.argv[1:]
     early, late = modules[: modules.index("--")], modules[modules.index("--") + 1 :]
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)  # end with the driver
     if os.getppid() != int(driver):
         sys.exit("preload: the driver was gone before the kernel was told to end the server with it")
     preload(early)
+    os.close(int(pipe))
     become(*serve(socket.socket(fileno=int(descriptor)), late))
 
 
 def preload(modules: list[str]) -> dict[str, str]:
     """Import modules and return the environment variables that they set.
 
-    Raises RuntimeError if a fork is not safe afterwards: a thread was started, or Ray's generator was seeded.
+    Raises RuntimeError if a fork is not safe afterwards, because a thread was started.
     """
     before = dict(os.environ)
     for name in modules:
@@ -49,29 +49,12 @@ def preload(modules: list[str]) -> dict[str, str]:
             importlib.import_module(name)
         except (Exception, SystemExit) as error:  # an import may raise anything
             raise RuntimeError(f"preload: importing {name} failed: {error!r}") from error
-    if "ray._raylet" in sys.modules and _ray_id_of_a_fork() == _ray_id_of_a_fork():
-        raise RuntimeError(
-            f"preload: importing {modules} seeded Ray's random generator, so all workers would get the same ids; "
-            "remove the module that does so from rpg.preload.late (ray_ids.py)"
-        )
     gc.collect()
     gc.freeze()  # keeps the garbage collector off the shared pages
     threads = len(os.listdir("/proc/self/task"))
     if threads > 1:
         raise RuntimeError(f"preload: importing {modules} started {threads - 1} thread(s); forking would not be safe")
     return {name: value for name, value in os.environ.items() if before.get(name) != value}
-
-
-def _ray_id_of_a_fork() -> bytes:
-    context = multiprocessing.get_context("fork")
-    receiving, sending = context.Pipe(duplex=False)
-    unique_id = sys.modules["ray._raylet"].UniqueID
-    child = context.Process(target=lambda: sending.send_bytes(unique_id.from_random().binary()))
-    child.start()
-    sending.close()
-    made = receiving.recv_bytes()
-    child.join()
-    return made
 
 
 def adopt(environment: dict[str, str]) -> None:

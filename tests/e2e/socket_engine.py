@@ -1,11 +1,8 @@
-"""A checkpoint engine for the cpu platform: sends weights to rollouts with separate logical GPUs.
+"""A checkpoint engine without a device: sends weights to rollouts with separate logical GPUs.
 
 With trainer.v1.trainer_mode=separate_async, verl 0.9.1 transfers the trainer's weights by a checkpoint engine. It
-rejects `naive` there, and its other engines need a device. rollout.py registers this engine on the cpu platform;
-`actor_rollout_ref.rollout.checkpoint_engine.backend=rpg_socket` selects it.
-
-The weights go through Unix sockets on one machine, in a directory that only this user can enter. If one side fails or
-dies, its connections close and the other side raises EOFError, ConnectionResetError or BrokenPipeError.
+rejects `naive` there, and its other engines need a device. The weights go through Unix sockets on one machine, in a
+directory that only this user can enter. If one side fails or dies, its connections close and the other side raises.
 """
 
 import pickle

@@ -1,6 +1,6 @@
 """The resolvers ${rpg.NAME:...} of recipe/rpg/config.
 
-The entry point `verl.plugins` imports this module too, so that verl's own commands can read the recipe:
+autoload.py registers them too, so that verl's own command can read the recipe:
 `python -m verl.trainer.main_ppo --config-path recipe/rpg/config --config-name rpg_trainer`.
 """
 
@@ -53,8 +53,6 @@ RESOLVERS = {
     # other values of trainer.nnodes are refused by themselves
     "storage_units": lambda nodes: 2 * nodes if isinstance(nodes, int) and nodes > 0 else 2,
     "quotient": lambda whole, part: whole // part,
-    # transfers weights to rollouts on separate devices
-    "checkpoint_engine": lambda device: "rpg_socket" if device == "cpu" else "nccl",
 }
 
 
@@ -62,6 +60,3 @@ def register() -> None:
     """Register all with OmegaConf, again if they are registered."""
     for name, function in RESOLVERS.items():
         OmegaConf.register_new_resolver(f"rpg.{name}", function, replace=True)
-
-
-register()

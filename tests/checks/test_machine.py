@@ -1,0 +1,128 @@
+"""The checks of a machine, each provoked: another nvidia-smi, a small disk or /dev/shm."""
+
+import os
+import shutil
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from rpg import gpu_host, plan
+from rpg.checks import machine
+from rpg.config.compose import compose
+from rpg.verl_plugin.resolvers import detected_memory
+from tests.builders.toy_run import run_config, run_of
+
+# index, UUID, name, MiB, driver, MIG
+LINES = [
+    "0, GPU-aaaa1111, NVIDIA H100 80GB HBM3, 81559, {0}, {1}",
+    "1, GPU-bbbb2222, NVIDIA RTX 4090, 24564, {0}, [N/A]",
+]
+RUN = ("trainer.experiment_name=t", "trainer.n_gpus_per_node=1", "trainer.device=cuda")
+BUCKET = "actor_rollout_ref.rollout.checkpoint_engine.update_weights_bucket_megabytes"
+
+
+@pytest.fixture(autouse=True)
+def no_cluster(monkeypatch):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+
+
+def answers(folder: Path, driver: str, mig: str = "Disabled") -> Path:
+    """Write an nvidia-smi for two unequal GPUs; return its folder, for PATH."""
+    folder.mkdir(exist_ok=True)
+    command = folder / "nvidia-smi"
+    command.write_text("#!/bin/sh\ncat <<END\n" + "\n".join(LINES).format(driver, mig) + "\nEND\n")
+    command.chmod(0o755)
+    return folder
+
+
+@pytest.fixture
+def two_gpus(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", f"{answers(tmp_path / 'bin', '580.65.06')}:{os.environ['PATH']}")
+    for name in ("CUDA_VISIBLE_DEVICES", "GPU_MEMORY_GB"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize(
+    ("value", "indices", "gigabytes"),
+    [
+        (None, [0, 1], 25.8),
+        ("1,0", [1, 0], 25.8),
+        ("GPU-aaaa", [0], 85.5),
+        ("0,7,1", [0], 85.5),  # CUDA stops at the first that is none
+        ("GPU-", [], 24),
+    ],
+)
+def test_visible_gpus(two_gpus, monkeypatch, value, indices, gigabytes):
+    if value is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", value)
+    assert [gpu.index for gpu in gpu_host.visible()] == indices
+    assert detected_memory() == gigabytes
+
+
+def test_the_smallest_gpu_must_hold_the_run(two_gpus, tmp_path):
+    (found,) = machine.memory(compose(None, [*RUN])[0])
+    assert "25.8 GB do not hold the run: update" in str(found)
+    answers(tmp_path / "bin", "580.65.06", "Enabled")  # a GPU in parts has no memory that is known
+    assert [gpu.index for gpu in gpu_host.visible()] == [1]
+    for answer in ("exit 9", "echo a,b,c,d,e,f"):
+        (tmp_path / "bin/nvidia-smi").write_text(f"#!/bin/sh\n{answer}\n")
+        assert gpu_host.present() == []
+
+
+@pytest.mark.skipif(torch.version.cuda is not None, reason="torch is built for GPUs here")
+def test_the_cpu_environment_is_named(toy, monkeypatch):
+    """Otherwise it would look like a machine without GPUs."""
+    run = run_of(toy, "trainer.device=cuda", "ray_kwargs.ray_init.num_gpus=null")
+    (found,) = machine.devices(run)
+    assert f"torch {torch.__version__} of {sys.prefix} sees 0" in found.message
+    assert "scripts/setup_gpu.sh" in found.remedy
+    monkeypatch.setenv("RAY_ADDRESS", "http://head:8265")  # whose nodes have environments of their own
+    assert not list(machine.devices(run))
+
+
+def shape_of_size(parameters: float) -> plan.Shape:
+    """Return a shape with about `parameters` parameters in one embedding."""
+    return plan.Shape(int(parameters / 1000), 0, 1, 1, 1, 1, 1000, True)
+
+
+@pytest.mark.parametrize(("free", "bucket", "ranks", "is_short"), [
+    (64, 128, 1, True),  # docker's /dev/shm
+    (64, 16, 1, False),
+    (64, 48, 2, True),
+    (128, 128, 1, False),
+])  # fmt: skip
+def test_a_bucket_that_shared_memory_does_not_hold(monkeypatch, free, bucket, ranks, is_short):
+    """100 MB of embeddings: a bucket never allocates more than the weights."""
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: {"/dev/shm": SimpleNamespace(free=free * 2**20)}[path])
+    monkeypatch.setattr(machine, "_shape", lambda run: shape_of_size(25e6))
+    run = run_config({BUCKET: bucket, "trainer.n_gpus_per_node": ranks})
+    assert [found.key for found in machine.shared_memory(run)] == ["/dev/shm"] * is_short
+
+
+def test_64_megabytes_of_shared_memory_on_gpus(monkeypatch):
+    """What a container has without --shm-size."""
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=64 * 2**20))
+    (found,) = machine.shared_memory(run_config({"trainer.device": "cuda"}))
+    assert str(found).startswith("/dev/shm: has 67 MB free, and the run needs 1242; docker run")
+
+
+def test_disk(tmp_path, monkeypatch):
+    """Uses the real disk: two checkpoints of 12 bytes per parameter must fit, of a resumed run those not yet there."""
+
+    def refused(checkpoints: float, **more: object) -> bool:
+        """Return whether a disk with space for this many is refused."""
+        shape = shape_of_size(shutil.disk_usage(tmp_path).free / checkpoints / 12)
+        monkeypatch.setattr(machine, "_shape", lambda run: shape)
+        trainer = {"default_local_dir": str(tmp_path / "run"), "save_freq": 20, **more}
+        found = list(machine.disk(run_config({f"trainer.{key}": value for key, value in trainer.items()})))
+        assert [(error.key, error.level) for error in found] == [("trainer.default_local_dir", "error")] * len(found)
+        return bool(found)
+
+    assert [refused(held) for held in (2.5, 1.5)] == [False, True]
+    assert not refused(1.5, save_freq=-1)
+    (tmp_path / "run/global_step_20").mkdir(parents=True)
+    assert not refused(1.5)
+    assert refused(1.5, resume_mode="disable")
