@@ -54,11 +54,11 @@ def hours(model: str, entry: str, context: str, rates: Rates) -> float:
 
 def table() -> str:
     """Return the table of recipe/rpg/README.md."""
-    lines = ["| table | model, context | hours on 8 H100 | GPU hours |", "|---|---|---|---|"]
+    lines = ["|table|model, context|hours on 8 H100|GPU hours|", "|---|---|---|---|"]
     for name, row in ROWS.items():
         fast, slow = (round(hours(*row, rates)) for rates in (FAST, SLOW))
         label = f"{row[0].partition('/')[2]}, {row[2].upper()}"
-        lines.append(f"| {name} | {label} | {fast} to {slow} | {GPUS * fast} to {GPUS * slow} |")
+        lines.append(f"|{name}|{label}|{fast} to {slow}|{GPUS * fast} to {GPUS * slow}|")
     return "\n".join(lines) + "\n"
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Draw which packages import which, from the imports of their files.
 
-python scripts/import_graph.py    # writes the drawing into CONTRIBUTING.md
+python scripts/import_graph.py    # prints the drawing, for mermaid.live
 """
 
 import ast
@@ -9,8 +9,6 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "CONTRIBUTING.md"
-BEGIN, END = "```mermaid\nflowchart TD\n", "```"
 FOUNDATION = {"rpg", "rpg.arguments", "rpg.names"}  # below everything
 FILES = sorted(path for package in ("rpg", "recipe", "scripts") for path in (ROOT / package).rglob("*.py"))
 MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in FILES}
@@ -63,11 +61,5 @@ def drawing() -> str:
     return "".join(lines)
 
 
-def page() -> str:
-    """Return CONTRIBUTING.md with the drawing."""
-    before, _, rest = PAGE.read_text().partition(BEGIN)
-    return before + BEGIN + drawing() + END + rest.partition(END)[2]
-
-
 if __name__ == "__main__":
-    PAGE.write_text(page())
+    print(f"flowchart TD\n{drawing()}", end="")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Generate the launch scripts and the README's tables in recipe/rpg, and the table of data/README.md.
+"""Generate the launch scripts in recipe/rpg, and the list of data/README.md.
 
 The grammar of the names lives here alone: the files are the registry that commands read.
 
@@ -21,12 +21,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rpg.names import DIVERGENCES
-from rpg.registry.datasets import DATASETS, PUBLISHED, DataSet, validation_files
+from rpg.registry.datasets import DATASETS, PUBLISHED, DataSet
 from rpg.registry.methods import FIGURES, ROWS, SHORT, Method, label_of, script_of
-from rpg.results.table import paper_table
 
 RECIPE = Path(__file__).resolve().parents[1] / "recipe" / "rpg"
-PAPER_TABLES = ((8,), (3,), (5, 7), (6,))  # in the README's order; tables 5 and 7 share their runs
 ACTOR = "actor_rollout_ref.actor"
 
 BETAS = ("1e-4", "1e-3")  # the first is the paper's, others are ablations
@@ -218,43 +216,6 @@ def script(name: Name) -> str:
     return "\n".join(lines) + "\n    " + " \\\n    ".join(wrapped) + "\n"
 
 
-def methods() -> str:
-    """Return the list of names by method."""
-    lines = []
-    for row in ROWS:
-        form = row.name.removeprefix("rpg")
-        if row.has_divergence:
-            written = f"rpg_<size>_<d><beta>{form}{'[_<clip>]' if 'clip' in form else ''}"
-        else:
-            written = f"{row.name}_<size>{'_<beta>' if row.name in WITH_BETA else ''}"
-        if row.name not in WITHOUT:
-            lines.append(f"- `{written}`: {row.label}")
-    values = {"d": DIVERGENCES, "beta": BETAS, "clip": CLIPS}
-    listed = "; ".join(f"`<{part}>`: {', '.join(words)}" for part, words in values.items())
-    return "\n".join([*lines, "", f"{listed}. {{D}} is `<d>` in capitals.", ""])
-
-
-def paper_rows() -> str:
-    """Return the list of the paper's rows: the scripts of each method, in the order of the tables."""
-    titles = [f"{paper_table(numbers[0]).title.partition(': ')[2]} ({_tables(numbers)})" for numbers in PAPER_TABLES]
-    scripts: dict[str, list[str]] = {}
-    for numbers in PAPER_TABLES:
-        for label in paper_table(numbers[0]).rows:
-            scripts.setdefault(label, []).append(script_of(label, numbers[0]))
-    lines = [f"{'; '.join(titles)}:", ""]
-    lines += [f"- {method}: {', '.join(f'`{name}`' for name in names)}" for method, names in scripts.items()]
-    for numbers in PAPER_TABLES:
-        benchmarks = [name for number in numbers for name in paper_table(number).benchmarks]
-        if others := validation_files(benchmarks):
-            files = ",".join(f"data/{name}" for name in others)
-            lines += ["", f'Table {numbers[-1]} validates on other files: `TEST_FILE="[{files}]"`.']
-    return "\n".join([*lines, ""])
-
-
-def _tables(numbers: tuple[int, ...]) -> str:
-    return f"Table{'s' if numbers[1:] else ''} {' and '.join(map(str, numbers))}"
-
-
 def data_sets() -> str:
     """Return the list of data sets; not the rows that only have spellings."""
     return "\n".join([*(_data_set(row) for row in DATASETS if row.repository or row.split == "both"), ""])
@@ -267,23 +228,12 @@ def _data_set(row: DataSet) -> str:
     return f"- {' and '.join(row.files)}: {row.problems} problems{rows}; {place}; `{row.data_source}`, {row.answers}"
 
 
-def readme(page: str, parts: dict[str, str]) -> str:
-    """Return a page with its generated parts replaced."""
-    for part, text in parts.items():
-        begin, end = f"<!-- {part}: made by scripts/make_recipe.py -->\n", "<!-- end -->"
-        page = re.sub(rf"(?s)({begin}).*?(?={end})", lambda found, text=text: found[1] + text, page)
-    return page
-
-
 def files() -> dict[Path, str]:
-    """Return every generated file and its content."""
-    page, data = RECIPE / "README.md", RECIPE.parents[1] / "data" / "README.md"
-    parts = {"methods": methods(), "tables": paper_rows()}
-    return {
-        **{RECIPE / name.size / f"run_{text}.sh": script(name) for text, name in names().items()},
-        page: readme(page.read_text(), parts),
-        data: readme(data.read_text(), {"data sets": data_sets()}),
-    }
+    """Return every generated file and its content; of data/README.md only the list is generated."""
+    page = RECIPE.parents[1] / "data" / "README.md"
+    begin, end = "<!-- data sets: made by scripts/make_recipe.py -->\n", "<!-- end -->"
+    listed = re.sub(rf"(?s)({begin}).*?(?={end})", lambda found: found[1] + data_sets(), page.read_text())
+    return {**{RECIPE / name.size / f"run_{text}.sh": script(name) for text, name in names().items()}, page: listed}
 
 
 if __name__ == "__main__":

@@ -229,7 +229,7 @@ def compare(version: str, package: Path, by_entry_point: bool, new: dict[str, An
     old = of(package, by_entry_point)
     assert old["version"] == version, old["version"]
     if old["refused"]:
-        return f"| {version} | {old['refused']} | | | | | | |", True
+        return f"|{version}|{old['refused']}|||||||", True
     # where verl's own aggregation differs, every loss does
     mine, theirs = old["aggregations"], new["aggregations"]
     same = [key for key, value in mine.items() if value == theirs[key]]
@@ -240,14 +240,14 @@ def compare(version: str, package: Path, by_entry_point: bool, new: dict[str, An
     parts = {part: cell(old[part], new[part]) for part in ("losses", "estimators", "ppo_loss", "overrides")}
     row = [version, "system" if old["system"] else "core", "entry point" if by_entry_point else "variable"]
     row += [parts["losses"][0], ", ".join(words), *(parts[one][0] for one in ("estimators", "ppo_loss", "overrides"))]
-    return f"| {' | '.join(row)} |", all(equal for _, equal in parts.values())
+    return f"|{'|'.join(row)}|", all(equal for _, equal in parts.values())
 
 
 def table() -> tuple[str, bool]:
     """Return the Markdown table, and whether nothing differs."""
     new = of(None, entry_point=True)
     lines = [
-        "| verl | tier | found by | losses, gradients | other aggregations | estimators | `ppo_loss` | overrides |",
+        "|verl|tier|found by|losses, gradients|other aggregations|estimators|`ppo_loss`|overrides|",
         "|---|---|---|---|---|---|---|---|",
     ]
     good = True
@@ -281,7 +281,7 @@ def main() -> int:
     print(made, end="")
     if args.write:
         page = PAGE.read_text()
-        (old,) = re.findall(r"^\| verl \| tier \|.*?\n(?=\n)", page, re.DOTALL | re.MULTILINE)
+        (old,) = re.findall(r"^\|verl\|tier\|.*?\n(?=\n)", page, re.DOTALL | re.MULTILINE)
         PAGE.write_text(page.replace(old, made))
     return 0 if good else 1
 

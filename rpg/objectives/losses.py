@@ -189,10 +189,10 @@ def differentiable_loss(spec: LossSpec, r: Ratios, advantages: Tensor) -> tuple[
     match spec.rule:
         case "none" | "hard":  # without a clip: exact
             return -r.w * advantages + beta * divergence.loss(r), clamped_tokens(unclamped, spec)
-        case "reward":  # as the release ran: clipped reward term, exact KL term
+        case "reward":  # as the release ran, and G.2 for FKL and UFKL: clipped reward term, exact KL term
             reward_loss, clipped = dual_clip(r.w, advantages, spec)
             return reward_loss + beta * divergence.loss(r), clipped
-        case "regularized":  # Appendix G.2: one clip around reward and KL; for FKL and UFKL G.2 leaves the KL out
+        case "regularized":  # Appendix G.2 for RKL and URKL: one clip around reward and KL
             stopped = r.detach()
             regularized = advantages + beta * divergence.weight(stopped) / stopped.w
             w = stopped.w * (1 + (r.x - stopped.x))  # has the gradient w grad log pi_theta also where log w is clamped

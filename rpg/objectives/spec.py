@@ -24,8 +24,8 @@ class LossSpec:
         clip_low, clip_high: w is clipped to [1 - clip_low, 1 + clip_high].
         clip_c: upper bound of w where the clipped quantity is negative (dual clip), above 1.
         clip_scope: what the clip of a differentiable loss acts on: "reward" (the reward term; the KL loss stays
-            exact, as the release ran), "regularized" (the detached regularised advantage, Appendix G.2),
-            "hard" (the ratio wherever it occurs) or "none" (nothing: the exact loss).
+            exact, as the release ran and, for FKL and UFKL, Appendix G.2), "regularized" (the detached regularised
+            advantage, G.2 for RKL and URKL), "hard" (the ratio wherever it occurs) or "none" (the exact loss).
         clip_branch: what selects the two cases of "ppo": "psi" (Algorithm 2) or "advantage"
             (as the release's unused function did).
         z_old: Z_old, total mass of pi_old. Enters UFKL and URKL only: FKL and RKL are defined between
