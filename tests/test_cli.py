@@ -48,11 +48,12 @@ def test_a_wrong_option_is_named_under_its_command(argv, said, capsys):
     [
         (["lab", "--quick"], "python -m scripts.studies.lab"),  # a removed command
         (["demo", "foo=1"], "foo=1: no such setting"),
-        (["demo", "--prepare-only", "data.seed=1"], "data.seed=1: is for the run"),
+        (["plan", "grpo_cpu"], "`rpg doctor grpo_cpu`"),
         (["list", "--method", "dapoo"], "did you mean dapo?"),
         (["doctor", "--reward", "r.py"], "is for a run; give its NAME"),
         (["reproduce", "8", "--methods", "DAPOO"], "did you mean DAPO?"),
-        (["data", "check", "x.parquet", "--model", "nope"], "--model nope: no such directory"),
+        (["train", "grpo_cpu", "method=dapoo"], "method=dapoo: no such entry; there are cispo, dapo,"),
+        (["data", "check", "x.parquet", "--model", "nope"], "nope: no tokenizer"),
     ],
 )
 def test_what_would_do_nothing_is_refused_at_once(argv, said, capsys, monkeypatch, tmp_path):
