@@ -1,6 +1,5 @@
 """From the command line to the configuration: any path, lists of files, DRY_RUN, a late Ray, early signals."""
 
-import contextlib
 import os
 import shutil
 import signal
@@ -16,6 +15,7 @@ from rpg.data.parquet import repeated_rows, write_together
 from rpg.data.toy import toy_problems
 from rpg.registry.scripts import RECIPE as LINK
 from rpg.registry.scripts import find
+from rpg.toy import sums
 
 ODD = "a b,c='d'\"([{}$x\\ü#;&*"
 VARIABLES = ("MODEL_PATH", "TRAIN_FILE", "TEST_FILE", "CKPTS_DIR", "NNODES", "RAY_ADDRESS", "DRY_RUN")
@@ -57,37 +57,24 @@ def test_paths_of_any_letters(tmp_path):
     assert config["trainer"]["default_local_dir"] == f"{paths['CKPTS_DIR']}/grpo_cpu"
 
 
-@pytest.fixture(scope="module")
-def waiting_run(tmp_path_factory) -> dict[str, str]:
-    """Return the environment of a run that blocks on the model's config.json, a pipe without a writer."""
-    directory = tmp_path_factory.mktemp("waiting")
-    write_together({directory / "train.parquet": repeated_rows(toy_problems("train", seed=0, count=64))})
-    (directory / "model").mkdir()
-    os.mkfifo(directory / "model/config.json")
-    files = {name: str(directory / "train.parquet") for name in ("TRAIN_FILE", "TEST_FILE")}
-    return {**files, "MODEL_PATH": str(directory / "model"), "CKPTS_DIR": str(directory / "runs")}
-
-
-def written_to(pipe: Path, process: subprocess.Popen) -> int:
-    """Return the pipe's other end when the process reads from it; the process waits until that is closed."""
-    end = time.monotonic() + 120
-    while time.monotonic() < end and process.poll() is None:
-        with contextlib.suppress(OSError):  # ENXIO while nobody reads
-            return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
-        time.sleep(0.005)
-    pytest.fail(f"nothing reads {pipe}: {process.communicate()}")
-
-
 @pytest.mark.slow
-def test_ctrl_c_in_the_first_seconds(waiting_run):
-    """When Python reads the model's config.json."""
+def test_ctrl_c_in_the_first_seconds(tmp_path):
+    """While the checks import torch."""
+    environment = {**os.environ, "PYTHON": sys.executable, "CKPTS_DIR": str(tmp_path / "runs")}
+    for variable in ("TRAIN_FILE", "TEST_FILE"):
+        environment[variable] = str(tmp_path / "problems.parquet")
+    environment["MODEL_PATH"] = str(sums.MODEL)
+    write_together({tmp_path / "problems.parquet": repeated_rows(toy_problems("train", seed=0, count=64))})
     process = subprocess.Popen(
-        ["bash", str(CPU)], env={**os.environ, "PYTHON": sys.executable, **waiting_run}, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+        ["bash", str(CPU)], env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        start_new_session=True,
     )  # fmt: skip
-    pipe = written_to(Path(waiting_run["MODEL_PATH"]) / "config.json", process)
+    until = time.monotonic() + 120
+    while "libtorch" not in Path(f"/proc/{process.pid}/maps").read_text():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < until
+        time.sleep(0.005)
     os.killpg(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=120)
-    os.close(pipe)
     assert (process.returncode, out, err) == (130, "", "interrupted before the run began\n")
-    assert not Path(waiting_run["CKPTS_DIR"]).exists()
+    assert not (tmp_path / "runs").exists()

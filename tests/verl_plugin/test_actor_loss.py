@@ -101,6 +101,7 @@ def of_the_loss(name: str, some: list[dict[str, torch.Tensor]]) -> dict[str, flo
     kept = TokenStats(*(values[counts].double() for values in stats))
     return {
         "actor/rpg_kl": kept.kl.mean().item(),
+        "actor/rpg_kl_k1": kept.k1.mean().item(),
         "actor/rpg_clipfrac_high": kept.clipped_high.mean().item(),
         "actor/rpg_clipfrac_low": kept.clipped_low.mean().item(),
         "actor/rpg_clipfrac_c": kept.clipped_c.mean().item(),

@@ -121,7 +121,7 @@ class TestContract:
     def test_metrics_are_verls_means_and_ours_where_nobody_else_pools_them(self):
         """verl 0.9.1 averages all metrics over micro-batches, which no extreme can stand."""
         of_verl = {"actor/ppo_kl", "actor/pg_clipfrac", "actor/pg_clipfrac_lower"}
-        names = ("kl", "clipfrac_high", "clipfrac_low", "clipfrac_c", "ratio_mean", "rho_held")
+        names = ("kl", "kl_k1", "clipfrac_high", "clipfrac_low", "clipfrac_c", "ratio_mean", "rho_held")
         means = {f"actor/rpg_{name}" for name in names}
         name, data = "rpg_rf_urkl_clip_ppo", batch()
         _, _, plain = call(name, data, actor_config())
