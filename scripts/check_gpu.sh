@@ -123,7 +123,6 @@ if [[ -z $REHEARSE ]]; then
     step 60 "flash-attn in verl's worker" pytests -m gpu tests/gpu/test_engine.py -k flash
     # 6 on: what has passed once, or is less urgent
     step 200 "losses on the device against float64 on the CPU" python -m rpg.cli verify --device cuda
-    step 120 "losses as verl calls them, CUDA against CPU" pytests tests/gpu/test_cuda.py
     step 600 "verl's worker without vLLM" pytests -m gpu tests/gpu/test_engine.py
     step 400 "Qwen3 toy: asynchronous" pytests tests/gpu/test_gpu_stack.py -k qwen3
     ((gpus == 1)) || step 600 "Qwen2 toy on 2, 4 or 8 of $gpus GPUs" pytests tests/gpu/test_gpu_stack.py -k many_gpus

@@ -36,8 +36,6 @@ ONE_GPU = [
     f"data.val_files={toys.DIRECTORY / 'toy_test.parquet'}",
     "+actor_rollout_ref.rollout.engine_kwargs.vllm.worker_extension_cls=tests.e2e.rollout_weights.Extension",
 ]
-# rollouts while the batch before is trained on, and exact weights against the policy that sampled
-ASYNC = ["schedule=async", "pi_old=behavior"]
 
 
 def settings(family: str, *overrides: str) -> list[str]:
@@ -75,24 +73,15 @@ def figure(*words: object) -> None:
     print("figure:", *words, flush=True)
 
 
-def show(found: list[dict]) -> None:
-    late = found[len(found) // 3 :]
-    seconds = sorted(step["timing_s/step"] for step in late)
-    kl = max(abs(step["rollout_corr/kl"]) for step in found)
-    apart = max(step["training/rollout_probs_diff_max"] for step in found)
-    figure(f"flash-attn: {FLASH}; {seconds[len(seconds) // 2]:.2f} s a step; rollout KL at most {kl:.1e}, "
-           f"probability {apart:.3f}; ratio {min(step['actor/rpg_ratio_min'] for step in found):.3f} to "
-           f"{max(step['actor/rpg_ratio_max'] for step in found):.3f}")  # fmt: skip
-
-
 def test_qwen3_asynchronous(start, tmp_path):
-    """Asynchronous rollouts; pi_old is the sampling policy, up to a batch old."""
+    """Rollouts while the batch before is trained on, and exact weights against the policy that sampled."""
     pulled = tmp_path / "pulled"
     pulled.mkdir()
     steps = 6
     run = start(
-        *settings("qwen3", *ASYNC, f"trainer.total_training_steps={steps}", f"trainer.save_freq={steps}"),
-        "trainer.test_freq=-1", "trainer.val_before_train=false", RPG_TEST_ROLLOUT_WEIGHTS=str(pulled),
+        *settings("qwen3", "schedule=async", "pi_old=behavior"), f"trainer.total_training_steps={steps}",
+        f"trainer.save_freq={steps}", "trainer.test_freq=-1", "trainer.val_before_train=false",
+        RPG_TEST_ROLLOUT_WEIGHTS=str(pulled),
     )  # fmt: skip
     assert run.wait(PATIENCE) == 0, run.text()[-4000:]
     found = assert_healthy(run, steps)
@@ -102,25 +91,25 @@ def test_qwen3_asynchronous(start, tmp_path):
            f"{max(step['actor/rpg_kl'] for step in found):.3f}")  # fmt: skip
 
 
-def on_all(gpus: int) -> list[str]:
-    """Return the settings of a run on these GPUs, of four steps: each has two optimizer steps."""
-    size = f"ulysses_sequence_parallel_size={2 if FLASH else 1}"
-    return settings(
-        "qwen2", f"trainer.n_gpus_per_node={gpus}", "trainer.total_training_steps=4", "trainer.save_freq=4",
-        f"actor_rollout_ref.actor.fsdp_config.{size}", f"actor_rollout_ref.ref.fsdp_config.{size}",
-        "reference=every_k", "rpg.reference.every_k=4", "trainer.test_freq=-1", "trainer.val_before_train=false",
-    )  # fmt: skip
-
-
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="one GPU")
 def test_many_gpus(start, tmp_path):
     """2, 4 or 8 GPUs of the machine, which divide the 128 responses of a mini-batch: NCCL, one vLLM a GPU, a moving
     reference, and with flash-attn Ulysses over two."""
     gpus, pulled = 1 << (torch.cuda.device_count().bit_length() - 1), tmp_path / "pulled"
     pulled.mkdir()
-    run = start(*on_all(gpus), RPG_TEST_ROLLOUT_WEIGHTS=str(pulled))
+    size = f"ulysses_sequence_parallel_size={2 if FLASH else 1}"
+    run = start(*settings(
+        "qwen2", f"trainer.n_gpus_per_node={gpus}", "trainer.total_training_steps=4", "trainer.save_freq=4",
+        f"actor_rollout_ref.actor.fsdp_config.{size}", f"actor_rollout_ref.ref.fsdp_config.{size}",
+        "reference=every_k", "rpg.reference.every_k=4", "trainer.test_freq=-1", "trainer.val_before_train=false",
+    ), RPG_TEST_ROLLOUT_WEIGHTS=str(pulled))  # fmt: skip
     assert run.wait(PATIENCE) == 0, run.text()[-4000:]
     found = assert_healthy(run, 4)
     assert_weights_are(pulled, run.directory, 4)
     assert [step["reference/updates"] for step in found] == [0, 0, 1, 1]
-    show(found)
+    seconds = sorted(step["timing_s/step"] for step in found[1:])
+    kl = max(abs(step["rollout_corr/kl"]) for step in found)
+    apart = max(step["training/rollout_probs_diff_max"] for step in found)
+    figure(f"flash-attn: {FLASH}; {seconds[len(seconds) // 2]:.2f} s a step; rollout KL at most {kl:.1e}, "
+           f"probability {apart:.3f}; ratio {min(step['actor/rpg_ratio_min'] for step in found):.3f} to "
+           f"{max(step['actor/rpg_ratio_max'] for step in found):.3f}")  # fmt: skip
