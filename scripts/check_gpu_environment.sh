@@ -83,7 +83,6 @@ try "verl's worker in the modes of a GPU, on the CPU" tests -q -m full tests/gpu
 try "verl's engine under the gpu profiles' settings, over gloo" tests -q -s -m full tests/verl_plugin/test_packing.py
 # not test_ulysses.py: gloo of torch 2.11 has no alltoall; the full tier runs it with setup.sh's torch
 try "HSDP and four ranks, over gloo" tests -q -s -m full tests/verl_plugin/test_four_ranks.py
-try "vLLM's arguments of 7b and of 4b at 8k, up to the device" tests -q -m full tests/gpu_environment/test_rollout_arguments.py
 try "vLLM's CPU build of the same version" cpu_vllm
 try "the demo, five steps" demo
 try "asynchronous rollouts, killed and resumed" tests -q -m 'e2e and not full' tests/e2e/test_schedules.py

@@ -1,8 +1,7 @@
 """README, "Reproduce the paper", line by line in a fresh clone and a bare shell, up to the device.
 
-First without an active environment and .venv; then with conda's variables for the environment made before. The hub is
-replaced by local files in its layout. Without GPUs the run is rejected for this reason only, and `rpg table` gets a
-made-up run directory.
+Without an active environment and .venv. The hub is replaced by local files in its layout. Without GPUs the run is
+rejected for this reason only, and `rpg table` gets a made-up run directory.
 """
 
 import json
@@ -80,9 +79,8 @@ def follow(shell: Shell, commands: list[str]) -> None:
     """Run every command up to the device, and a dry run, a start by name, table and plot."""
     setup, data, plan, run, reproduce = commands
     shell.run(setup)
-    prefix = shell.environment.get("CONDA_PREFIX", f"{shell.clone}/.venv-gpu")
-    if "CONDA_PREFIX" not in shell.environment:
-        shell.run(ACTIVATE)
+    prefix = f"{shell.clone}/.venv-gpu"
+    shell.run(ACTIVATE)
     assert f"prepare_data: {prefix}/bin/" in shell.run(data)
     assert not (shell.clone / ".venv").exists()
     printed = shell.run(f"DRY_RUN=1 {run}")
@@ -108,20 +106,11 @@ def follow(shell: Shell, commands: list[str]) -> None:
     assert shell.run(f"{reproduce} --dry-run").count("\nbash ") + 1 == 12 * 3  # rows of table 8, seeds
 
 
-def test_a_bare_shell_and_then_conda(place):
+def test_a_bare_shell(place):
     commands = lines()
     assert commands[1] == ACTIVATE
     assert f"bash {SCRIPT}" in commands
     commands.remove(ACTIVATE)
     if shutil.which("nvidia-smi"):
         pytest.skip("this machine has GPUs, and the run would begin")
-    hub = {"FROM_DIR": str(place / "downloads")}
-    follow(Shell(place / "bare", bare(**hub)), commands)
-
-    environment = bare(**hub)
-    conda = place / "bare/.venv-gpu"
-    environment.update(
-        CONDA_PREFIX=str(conda), CONDA_DEFAULT_ENV="rpg", PATH=f"{conda}/bin{os.pathsep}{environment['PATH']}"
-    )
-    follow(Shell(place / "conda", environment), commands)
-    assert not (place / "conda/.venv-gpu").exists()
+    follow(Shell(place / "bare", bare(FROM_DIR=str(place / "downloads"))), commands)
