@@ -21,12 +21,6 @@ def test_ctrl_c_is_one_line_and_130(monkeypatch, capsys):
     assert capsys.readouterr().err == "rpg verify: interrupted\n"
 
 
-def test_without_a_command_all_are_listed(capsys):
-    assert cli.main([]) == 2
-    listed = [line.split()[0] for line in capsys.readouterr().err.splitlines() if line.startswith("    ")]
-    assert cli.COMMANDS.keys() <= set(listed)
-
-
 @pytest.mark.parametrize(
     ("argv", "said"),
     [

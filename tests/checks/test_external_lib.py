@@ -1,9 +1,6 @@
 """The user's own losses beside ours: named, checked, imported."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from unittest.mock import patch
 
@@ -87,18 +84,3 @@ def test_what_is_refused(toy):
             written(toy / "mine.py", text)
         (error,) = verl.registered(run_config({"rpg.external_lib": [str(toy / "mine.py")], L: "mine_is_missing"}))
         assert said in error.message
-
-
-@pytest.mark.slow
-def test_a_worker_imports_it(toy):
-    """A worker has the variable, and verl imports rpg.verl_plugin.rollout in it."""
-    file = written(toy / "mine.py", "from beside import NAME\n" + LOSS.format(name="mine").replace("'mine'", "NAME"))
-    written(toy / "beside.py", "NAME = 'mine'\n")
-    code = (
-        "import importlib; from verl.trainer.ppo.core_algos import get_policy_loss_fn; "
-        f"importlib.import_module({SOCKETS!r}); print(get_policy_loss_fn('mine').__name__)"
-    )
-    environment = {**os.environ, **freeze.environment(composed(toy, f"rpg.external_lib=[{file}]").config)}
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=300)
-    assert done.stdout.splitlines()[-1:] == ["loss"], done.stderr[-3000:]

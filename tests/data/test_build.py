@@ -1,10 +1,8 @@
-"""The builders against files in each source's published layout, and the memory of the largest."""
+"""The builders against files in each source's published layout."""
 
 import dataclasses
 import itertools
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -18,7 +16,7 @@ from rpg.data.published import answer_text, as_integer_text
 from rpg.data.template import format_prompt
 from rpg.registry.datasets import BY_NAME, PUBLISHED
 from rpg.rewards import JUDGES, compute_score, is_known
-from tests.builders.published_files import AIME24, AIME24_MAXWELL, FLAT, dapo_problem, dapo_row, write_dapo, write_rows
+from tests.builders.published_files import AIME24, AIME24_MAXWELL, FLAT, dapo_problem, dapo_row, write_rows
 
 
 def build(name: str, source: Path, out: Path, *options: str) -> list[dict]:
@@ -159,20 +157,3 @@ def test_through_datasets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setitem(data_command.SETS, source.name, local)
     assert main(["data", "build", source.name, "--out", str(tmp_path / "out")]) == 0
     assert pq.read_metadata(tmp_path / "out/minerva-math.parquet").num_rows == len(rows)
-
-
-@pytest.mark.full
-def test_memory_of_the_largest_build(tmp_path: Path) -> None:
-    """Builds a synthetic DAPO-Math-17k in a separate process, which prints its peak memory in kB."""
-    distinct, copies = 17917, 100
-    rows = write_dapo(tmp_path / "dapo.parquet", distinct, copies)
-    code = (
-        "import sys; from pathlib import Path; from rpg.cli import main\n"
-        "assert main(['data', 'build', 'dapo-math-17k-eng', '--from', 'dapo.parquet', '--out', 'out']) == 0\n"
-        "print(Path('/proc/self/status').read_text().split('VmHWM:')[1].split()[0])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
-    built = distinct - (distinct + 5) // 6  # one in six is Chinese
-    assert pq.read_metadata(tmp_path / "out" / "dapo-math-17k-eng.parquet").num_rows == built
-    assert f"{rows} rows read, {built} problems kept" in done.stdout
-    assert int(done.stdout.split()[-1]) < 2_000_000

@@ -5,7 +5,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import datasets
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -196,14 +195,6 @@ def test_forms_of_a_table(tmp_path: Path, name: str, content: bytes, count: int)
     rows = rows_of(tmp_path, "t")
     assert len(rows["train"] + rows["test"]) == count
     assert all(row["reward_model"]["ground_truth"].replace(".", "").isdigit() for row in rows["train"])
-
-
-@pytest.mark.parametrize("splits", [("train",), ("train", "test")])
-def test_a_folder_of_save_to_disk(tmp_path: Path, splits: tuple[str, ...]) -> None:
-    held = {split: datasets.Dataset.from_list([{"Q": f"{split} {n}?", "A": n} for n in range(20)]) for split in splits}
-    (held["train"] if len(held) == 1 else datasets.DatasetDict(held)).save_to_disk(tmp_path / "saved")
-    assert build("--from", tmp_path / "saved", *QA, "--out", tmp_path) == 0
-    assert [len(rows) for rows in rows_of(tmp_path, "saved").values()] == ([18, 2] if len(held) == 1 else [20, 20])
 
 
 @pytest.mark.parametrize(

@@ -17,16 +17,11 @@ sys.stdin.read()
 """
 
 
-def started(code: str, *arguments: str) -> tuple[subprocess.Popen, str]:
-    """Start a waiting process; return it and its first line."""
-    command = [sys.executable, "-c", code, *arguments]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    return process, process.stdout.readline().strip()
-
-
 def test_weights_of_a_killed_process():
     name = f"{PREFIX}test_{os.getpid()}"
-    process, _ = started(HOLD, name)
+    command, pipe = [sys.executable, "-c", HOLD, name], subprocess.PIPE
+    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
+    assert process.stdout.readline() == "held\n"
     file = cleanup.SHARED / name
     assert file not in cleanup.remove_weights()
     assert file.exists()

@@ -69,19 +69,6 @@ def driver(terminal, ending: str, steps: int = 1234) -> Terminal:
     return terminal(sys.executable, "-c", DRIVER, "run", str(steps), ending)
 
 
-def test_a_run_shows_the_bar_and_its_log_has_the_rest(terminal, tmp_path):
-    run = driver(terminal, "end", steps=3)
-    assert run.wait() == 0
-    assert_in_order(run.text(), most=3)
-    *_, bar, end, _ = shown_lines(run.text())
-    assert bar.startswith("step ")
-    assert end == "done; next: rpg plot run"
-    assert re.search("(60|5[0-9]|30|2[0-9]) s left", run.text())  # steps of 30 s by verl's clock
-    log = (tmp_path / "run/run.log").read_text()
-    assert "verl prints 199" in log
-    assert "from a worker" in log
-
-
 def test_ctrl_c_ends_a_run_which_then_goes_on_where_it_was(terminal, tmp_path):
     first = driver(terminal, "end")
     first.wait_for(" [2-9]/1234")
@@ -116,10 +103,3 @@ def test_a_failed_run_shows_the_end_of_its_log_and_what_to_do(terminal, tmp_path
     assert lines[-1].startswith("after you fix the cause, ")
     assert run.text().rstrip().endswith("begins again")
     assert SHOW in run.text()
-
-
-def test_a_closed_window_ends_a_run_in_order(terminal, tmp_path):
-    run = driver(terminal, "end")
-    run.wait_for(r" \d/1234 .* left")
-    run.close_window()
-    assert run.process.wait(60) == 129

@@ -3,16 +3,10 @@
 import yaml
 
 from rpg.cli import main
-from rpg.registry import scripts
 
 OWN = 'exec bash "/any/launch.sh" "$0" method=dapo \\\n    trainer.project_name=mine "$@"\n'
 ONE_GPU = ["method=rpg_rf_clip_ppo", "model=qwen3-0.6b", "dataset=gsm8k", "profile=one_gpu"]
 FILES = {"MODEL_PATH": "/m", "TRAIN_FILE": "a.parquet", "TEST_FILE": "[b.parquet,c.parquet]"}
-
-
-def test_a_script_of_the_recipe():
-    found = {scripts.find(name) for name in ("grpo_cpu", "run_grpo_cpu", "run_grpo_cpu.sh", "cpu/run_grpo_cpu.sh")}
-    assert [(script.name, script.overrides[:2]) for script in found] == [("grpo_cpu", ("profile=cpu", "model=toy"))]
 
 
 def test_an_unknown_name_has_the_nearest_and_a_users_own_script_is_started_with_bash(tmp_path, capsys):

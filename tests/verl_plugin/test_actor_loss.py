@@ -1,14 +1,12 @@
 """The actor loss around verl's ppo_loss: NaN, the reference, and metrics over micro-batches and ranks."""
 
-import json
 import math
 from functools import partial
-from pathlib import Path
 
 import pytest
 import torch
 from tensordict import TensorDict
-from tiny_fsdp import on_ranks, process_group
+from tiny_fsdp import process_group
 from verl.utils import tensordict_utils as tu
 from verl.workers.config import FSDPActorConfig
 from verl.workers.utils.losses import ppo_loss
@@ -200,25 +198,3 @@ def test_metrics_by_definition_do_not_depend_on_micro_batches(name, weights, par
     assert found == pytest.approx(expected(some) | (of_the_loss(name, some) if ours else {}), rel=1e-5)
     assert 0.5 < found["off_policy/ess"] < 0.95  # the weights do differ
     assert not ours or found["actor/rpg_clipfrac_high"] > 0 < found["actor/rpg_clipfrac_low"]
-
-
-def measure_a_share(path: str) -> None:
-    """Run one rank, with every second response in two micro-batches."""
-    rank, ranks = torch.distributed.get_rank(), torch.distributed.get_world_size()
-    loss, mine = actor_loss("rpg_urkl", has_reference=True), rows()[rank::ranks]
-    for part in (slice(0, 1), slice(1, None)):
-        loss(*batch(mine[part], dp_size=ranks))
-    Path(f"{path}-{rank}").write_text(json.dumps(loss.take()))
-
-
-@pytest.mark.full  # tests/e2e/test_two_ranks.py, too
-def test_two_ranks_are_one(tmp_path):
-    on_ranks(2, measure_a_share, str(tmp_path / "found"))
-    loss = actor_loss("rpg_urkl", has_reference=True)
-    with process_group():
-        loss(*batch(rows()))
-        _, one = loss.take()
-    for rank in (0, 1):
-        metrics, kl = json.loads((tmp_path / f"found-{rank}").read_text())
-        assert metrics == pytest.approx(expected(rows()) | of_the_loss("rpg_urkl", rows()), rel=1e-5)
-        assert kl == pytest.approx(one, rel=1e-5)

@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -96,42 +95,9 @@ def started(server: Preloaded) -> tuple[subprocess.Popen, int]:
     return process, int(process.stdout.readline())
 
 
-def test_a_signal_to_a_programs_group_spares_the_others(server):
-    """Ray starts a process group per worker and signals the whole group when it loses the worker."""
-    code = (
-        "import os, subprocess, sys, time\n"
-        f"inner = subprocess.Popen([{str(server.executable)!r}, '-c', "
-        "'import os, time; print(os.getpgrp(), flush=True); time.sleep(60)'], stdout=subprocess.PIPE, text=True)\n"
-        "print(os.getpid(), os.getpgrp(), inner.stdout.readline(), flush=True); time.sleep(60)"
-    )
-    other, other_pid = started(server)
-    outer = subprocess.Popen([server.executable, "-c", code], stdout=subprocess.PIPE, text=True, start_new_session=True)
-    assert outer.stdout is not None
-    pid, group, inner_group = map(int, outer.stdout.readline().split())
-    assert pid == group == inner_group  # what it starts belongs to it, as it would without the server
-    os.killpg(group, signal.SIGTERM)
-    assert outer.wait(120) == -signal.SIGTERM
-    assert server.failure() is None
-    assert other.poll() is None
-    os.kill(other_pid, signal.SIGKILL)
-    other.wait(120)
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_signals_reach_the_program(server, number):
     process, child = started(server)
     process.send_signal(number)
     assert process.wait(120) == -number
     wait_until(lambda: not Path(f"/proc/{child}").exists())
-
-
-def test_a_driver_that_is_killed_at_once_leaves_no_server():
-    code = (
-        "import os, signal; from rpg.verl_plugin.cpu.preload import Preloaded\n"
-        "server = Preloaded(['json'], ['decimal'])\n"
-        "print(server._server.pid, flush=True)\n"
-        "os.kill(os.getpid(), signal.SIGKILL)  # before the server's Python is up\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, timeout=300)
-    assert done.returncode == -signal.SIGKILL
-    wait_until(lambda: not Path(f"/proc/{int(done.stdout)}").exists())
