@@ -1,7 +1,6 @@
-"""A campaign of SIGKILLs at random moments, each followed by the same command; figures: docs/reliability.md.
+"""A campaign of SIGKILLs at random moments, each followed by the same command.
 
-A run of 30 steps is killed RPG_KILLS=6 times, once per target; 90 s per kill on two free cores. The figures are from
-three seeds (RPG_KILL_SEEDS=0,1,2) with RPG_KILLS=40.
+A run of 30 steps is killed RPG_KILLS=6 times, once per target; 90 s per kill on two free cores.
 """
 
 import contextlib
