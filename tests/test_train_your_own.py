@@ -1,4 +1,4 @@
-"""Follows docs/train_your_own.md: own data and reward; tests/e2e has the run."""
+"""Follows docs/train_your_own.md: own data, reward and loss, up to the run's configuration."""
 
 import csv
 import os
@@ -42,6 +42,7 @@ def prepare(directory: Path) -> None:
 def test_data_and_reward_the_laptops_data_and_reasoning_gym(tmp_path: Path):
     prepare(tmp_path)
     assert (tmp_path / "data" / "mine_test.parquet").is_file()
+    shell(f"DRY_RUN=1 {blocks('Your reward', 'bash')[1]}", tmp_path)
     pytest.importorskip("reasoning_gym")
     for section in ("On a laptop", "reasoning-gym"):
         shell(blocks(section, "bash")[0], tmp_path)

@@ -1,4 +1,4 @@
-"""A launch script against a real Ray cluster, started as docs/gpu.md says: one node, and two that share the actor.
+"""A launch script against a real Ray cluster, started as docs/gpu.md says, and under SLURM.
 
 The nodes are processes of this machine, ended one by one: `ray stop` would end all Rays of the machine.
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import ray
 
-from tests.e2e.conftest import PATIENCE, ROOT, SCRIPT, TOY, Run
+from tests.e2e.conftest import PATIENCE, ROOT, SCRIPT, Run
 from tests.e2e.ports import free_port
 
 pytestmark = [pytest.mark.e2e, pytest.mark.full]
@@ -117,7 +117,6 @@ def cluster(tmp_path):
 
 
 SHORT = ["trainer.total_training_steps=2", "trainer.test_freq=-1", "trainer.val_before_train=false", "rpg.console=full"]
-DATA = {"MODEL_PATH": TOY / "model", "TRAIN_FILE": TOY / "toy_train.parquet", "TEST_FILE": TOY / "toy_test.parquet"}
 
 
 def launched(
@@ -165,26 +164,6 @@ def test_script_from_another_directory_runs_as_a_job(cluster, tmp_path):
     assert "/nowhere/model" in refused.stdout
 
 
-def tracked(directory: Path) -> Path:
-    """Return a directory with the checkout's tracked files alone, without environment and runs."""
-    directory.mkdir()
-    copy = 'git ls-files -z | tar --create --null --files-from=- | tar --extract --directory "$0"'
-    subprocess.run(["bash", "-c", copy, str(directory)], cwd=ROOT, check=True)
-    return directory
-
-
-def test_two_nodes_share_the_actor(cluster, tmp_path):
-    """From a directory with the tracked files alone."""
-    cluster.start_worker()
-    script = tracked(tmp_path / "checkout") / SCRIPT.relative_to(ROOT)
-    done = launched(cluster, tmp_path, script=script, NNODES="2", **{name: str(path) for name, path in DATA.items()})
-    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-3000:]
-    assert steps(tmp_path)[-1] == 2
-    listed = cluster.ray("list", "actors", "--address", cluster.url, "--format", "json", "--detail", "--limit", "1000")
-    nodes = {actor["node_id"] for actor in json.loads(listed) if "WorkerDict_" in actor["name"]}
-    assert len(nodes) == 2, sorted({actor["name"] for actor in json.loads(listed)})
-
-
 def test_a_start_that_waits_for_cpus_ends_at_the_stall_limit(tmp_path):
     """A node with 4 CPUs, of which TransferQueue takes 2: verl's 3 for one GPU would be waited for without end."""
     with head(tmp_path / "cluster", cpus=4) as cluster:
@@ -204,7 +183,10 @@ exec "$@"
 
 
 def test_the_sbatch_file_runs_a_script_on_two_nodes(tmp_path):
-    """With stand-ins for SLURM: two nodes that are this machine. Nothing of the two Rays remains."""
+    """With stand-ins for SLURM: two nodes that are this machine, with one GPU each, share the actor.
+
+    Nothing of the two Rays remains.
+    """
     for name, text in (("srun", SRUN), ("scontrol", "#!/bin/sh\nprintf 'node-a\\nnode-b\\n'\n")):
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)

@@ -83,15 +83,3 @@ def test_ctrl_c_and_a_closed_window(start):
     again.terminal.close_window()
     assert again.wait() == 129
     assert again.processes() == []
-
-
-def test_sigterm(start):
-    """SIGTERM, as a supervisor sends it: exit code 143."""
-    run = start(*BRIEF)
-    run.wait_for_step(1)
-    for _ in range(3):
-        run.process.terminate()
-        time.sleep(0.02)
-    assert run.wait() == 143, run.text()[-2000:]
-    assert run.processes() == []
-    assert "terminated after step " in run.text()

@@ -1,4 +1,4 @@
-"""A disk that is full at the start, while writing metrics or a checkpoint, and a read-only disk.
+"""A disk that is full while writing metrics or a checkpoint, or at the start, and a read-only disk.
 
 Uses a small tmpfs, which requires root.
 """
@@ -40,25 +40,14 @@ def fill(disk: Path, leave: int) -> Path:
     return file
 
 
-def remount(disk: Path, how: str) -> None:
-    subprocess.run(["mount", "-o", f"remount,{how}", disk], check=True)
-
-
 def steps(directory: Path) -> list[int]:
     return [json.loads(line)["step"] for line in (directory / "metrics.jsonl").read_text().splitlines()]
 
 
-def test_full_or_read_only_at_the_start(start, disk):
-    """Fails before Ray starts and names the file or directory; an earlier run's files are unchanged."""
-    here = f"trainer.default_local_dir={disk / 'run'}"
-    filled = fill(disk, 0)
-    run = start(*SETTINGS, here)
-    assert run.wait() in (1, 2), run.text()
-    assert str(disk) in run.text()
-    assert "Traceback" not in run.text()
-    filled.unlink()
-    remount(disk, "ro")
-    run = start(*SETTINGS, here)
+def test_read_only_at_the_start(start, disk):
+    """Fails before Ray starts and names the directory."""
+    subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+    run = start(*SETTINGS, f"trainer.default_local_dir={disk / 'run'}")
     assert run.wait() in (1, 2), run.text()
     assert str(disk) in run.text()
     assert "Traceback" not in run.text()
@@ -80,8 +69,9 @@ def test_full_in_the_middle(start, disk):
     filled.unlink()
     filled = fill(disk, 0)  # not even a line
     again = start(*settings)
-    assert again.wait(PATIENCE) != 0
+    assert again.wait(PATIENCE) in (1, 2), again.text()
     assert str(disk) in again.text()
+    assert "Traceback" not in again.text()
     filled.unlink()
     last = start(*settings)
     assert last.wait(PATIENCE) == 0, last.text()[-3000:]

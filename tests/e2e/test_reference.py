@@ -1,4 +1,4 @@
-"""The reference in the real stack: every mode trains, and a killed run resumes."""
+"""The reference in the real stack: a killed run resumes, with it."""
 
 import pytest
 import torch
@@ -9,17 +9,8 @@ from tests.e2e.conftest import TOY
 
 pytestmark = [pytest.mark.e2e, pytest.mark.full]
 
-MODES = {
-    "fixed": ["reference=fixed"],
-    "response": ["reference=fixed", "rpg.kl_scope=response", "rpg.kl_coef=0.1"],
-    "every_k": ["reference=every_k", "rpg.reference.every_k=3"],
-    "kl_target": ["reference=kl_target", "rpg.reference.kl_target=1e-6", "rpg.reference.kl_ema=0.5"],
-}
-OPTIMIZERS = {
-    # without warm-up: verl's scheduler begins at 0, and the first iteration would move nothing
-    "adamw": ["optim=toy", "actor_rollout_ref.actor.optim.lr_warmup_steps=0"],
-    "schedule_free": ["optim=schedulefree", "actor_rollout_ref.actor.optim.lr=3e-3"],
-}
+MOVING = ["reference=every_k", "rpg.reference.every_k=3", "rpg.kl_scope=response", "rpg.kl_coef=0.1"]
+SCHEDULE_FREE = ["optim=schedulefree", "actor_rollout_ref.actor.optim.lr=3e-3"]
 # Steps that depend on the weights only, so that two runs can be compared: greedy sampling, a baseline over the batch
 # (a prompt's answers are then equal), and one mini-batch per iteration (verl orders prompts by random ids).
 REPEATABLE = [
@@ -30,29 +21,9 @@ REPEATABLE = [
 ]
 
 
-@pytest.mark.parametrize(("mode", "method"), [("fixed", ["method=grpo_corrected"]), ("kl_target", [])])
-def test_modes(tmp_path, mode, method):
-    metrics = short_run.run(tmp_path / "run", 3, *method, *MODES[mode], *OPTIMIZERS["adamw"], "trainer.save_freq=1")
-    assert [record["step"] for record in metrics] == [1, 2, 3]
-    saved = short_run.reference(tmp_path / "run", 3)
-    if mode == "fixed":
-        assert [record["reference/age"] for record in metrics] == [2, 4, 6]
-        assert metrics[2]["reference/kl_ema"] > 1e-6
-        assert "shards" not in saved
-    else:  # the average passes the target within the second iteration, whose policy has moved; the third renews
-        assert [record["reference/updates"] for record in metrics] == [0, 0, 1]
-        expected = short_run.actor(tmp_path / "run", 2)
-        assert all(torch.equal(saved["shards"][name], tensor) for name, tensor in expected.items())
-    assert not any("kl_loss" in key for key in metrics[0]), "verl's own KL beside the loss's"
-
-
-@pytest.mark.parametrize(
-    ("mode", "optimizer"),
-    [("every_k", "schedule_free"), ("response", "adamw")],  # test_four_ranks.py has kl_target, and old with LoRA
-)
-def test_killed_between_two_checkpoints_and_resumed(tmp_path, mode, optimizer):
+def test_killed_between_two_checkpoints_and_resumed(tmp_path):
     """Checkpoints after steps 2 and 4, killed after 3: repeats steps 3 and 4, with the same final weights."""
-    arguments = [4, *MODES[mode], *OPTIMIZERS[optimizer], *REPEATABLE, "trainer.save_freq=2"]
+    arguments = [4, *MOVING, *SCHEDULE_FREE, *REPEATABLE, "trainer.save_freq=2"]
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     short_run.run(whole, *arguments)
     run = short_run.begin(killed, *arguments)
@@ -82,8 +53,5 @@ def test_killed_between_two_checkpoints_and_resumed(tmp_path, mode, optimizer):
     a, b = short_run.reference(killed, 4), short_run.reference(whole, 4)
     assert (a["state"]["age"], a["state"]["updates"]) == (b["state"]["age"], b["state"]["updates"])
     assert a["state"]["kl_ema"] == pytest.approx(b["state"]["kl_ema"], rel=1e-3, abs=1e-9)
-    if mode == "response":
-        assert a["crc32"] == b["crc32"]
-    else:
-        assert b["state"]["updates"] >= 1
-        close(a["shards"], b["shards"], initial)
+    assert b["state"]["updates"] >= 1
+    close(a["shards"], b["shards"], initial)

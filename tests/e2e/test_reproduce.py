@@ -1,9 +1,8 @@
-"""`rpg reproduce`: killed and restarted without repeated steps; a rejected row does not stop the others."""
+"""`rpg reproduce`: killed and restarted without repeated steps; two jobs at once."""
 
 import json
 import os
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -13,14 +12,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.e2e.conftest import PATIENCE, ROOT, TOY
+from tests.e2e.conftest import PATIENCE, TOY
 from tests.e2e.test_cluster import head
 from tests.e2e.test_stack import ROLLOUT_KL
 
 pytestmark = [pytest.mark.e2e, pytest.mark.full]
 
 STEPS = 8  # of a second: the run is still going when the test has seen the first
-ROWS = {"GRPO": "grpo_cpu", "RPG-REINFORCE-URKL": "rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28", "DAPO": "dapo_cpu"}
+ROWS = {"GRPO": "grpo_cpu", "RPG-REINFORCE-URKL": "rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28"}
 # as little work as makes steps, validations and checkpoints
 SMALL = [
     "trainer.save_freq=1",
@@ -31,26 +30,16 @@ SMALL = [
 ]
 
 
-def checkout(directory: Path) -> Path:
-    """Return a copy of the packages in which one row's method names a missing training file."""
-    for name in ("rpg", "recipe"):
-        shutil.copytree(ROOT / name, directory / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
-    with open(directory / "recipe/rpg/config/method/dapo.yaml", "a") as method:
-        method.write("data:\n  train_files: /nowhere.parquet\n")
-    return directory
-
-
 def began(run: Path) -> list[dict]:
     """Return the starts that a run's environment.json records."""
     return json.loads((run / "environment.json").read_text())["starts"]
 
 
 def test_killed_and_started_again(start, tmp_path):
-    copy, out = checkout(tmp_path / "copy"), tmp_path / "out"
+    out = tmp_path / "out"
     command = [sys.executable, "-m", "rpg.cli", "reproduce", "8", *SMALL, "--profile", "cpu", "--steps", str(STEPS)]
-    command = ["env", "-C", str(copy), *command, "--seeds", "1", "--out", str(out), "--methods", *ROWS]
+    command += ["--seeds", "1", "--out", str(out), "--methods", *ROWS]
     environment = {
-        "PYTHONPATH": str(copy),
         "PYTHON": sys.executable,
         "MODEL_PATH": str(TOY / "model"),
         "TRAIN_FILE": str(TOY / "toy_train.parquet"),
@@ -64,12 +53,10 @@ def test_killed_and_started_again(start, tmp_path):
     os.kill(first.process.pid, signal.SIGKILL)
 
     again = start(command=command, **environment)
-    assert again.wait(2 * PATIENCE) == 1, again.text()[-4000:]
+    assert again.wait(2 * PATIENCE) == 0, again.text()[-4000:]
     said = again.text()
-    assert "data.train_files=/nowhere.parquet" in said
-    assert "failed: dapo_cpu-seed1: " in said
     starts = {}
-    for method in ("GRPO", "RPG-REINFORCE-URKL"):
+    for method in ROWS:
         records = [json.loads(line) for line in (runs[method] / "metrics.jsonl").read_text().splitlines()]
         assert [record["step"] for record in records] == list(range(STEPS + 1)), method
         starts[method] = [one["after_step"] for one in began(runs[method])]
@@ -80,7 +67,7 @@ def test_killed_and_started_again(start, tmp_path):
         assert f"{method} | **" in said or f"{method} | <u>" in said or f"{method} | 0." in said
     assert again.processes() == []
 
-    third = start(command=[*command[:-1]], **environment)  # without the broken row: nothing is trained
+    third = start(command=command, **environment)  # nothing is left to train
     assert third.wait() == 0, third.text()[-4000:]
     assert third.text().count(f"finished at step {STEPS} of {STEPS}") == 2
 

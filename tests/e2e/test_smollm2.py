@@ -35,15 +35,6 @@ def model():
     subprocess.run(command, cwd=ROOT, check=True, timeout=2 * PATIENCE)
 
 
-def test_tokenizer_and_template_are_the_models():
-    tokenizer = AutoTokenizer.from_pretrained(MODEL)
-    assert (len(tokenizer), tokenizer.eos_token, tokenizer.eos_token_id) == (49152, "<|im_end|>", 2)
-    text = tokenizer.apply_chat_template([{"role": "user", "content": "x"}], tokenize=False, add_generation_prompt=True)
-    assert text.startswith("<|im_start|>system\nYou are a helpful AI assistant named SmolLM")
-    assert text.endswith("<|im_start|>user\nx<|im_end|>\n<|im_start|>assistant\n")
-    assert "Apache" in (MODEL / "LICENSE").read_text()
-
-
 def test_steps_a_resume_an_evaluation_and_an_export(tmp_path):
     directory = tmp_path / "run"
     optim = "actor_rollout_ref.actor.optim"
