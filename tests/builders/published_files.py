@@ -35,13 +35,12 @@ def dapo_problem(number: int) -> str:
     )
 
 
-def write_dapo(path: Path, distinct: int, copies: int) -> int:
-    """Write the published layout at any size, streaming; returns the number of rows."""
+def write_dapo(path: Path, distinct: int, copies: int) -> None:
+    """Write the published layout at any size, streaming."""
     with pq.ParquetWriter(path, DAPO_SCHEMA) as writer:
         for copy in range(copies):
             rows = [dapo_row(dapo_problem(n), str(n * 31 % 1000), f"{copy}-{n}") for n in range(distinct)]
             writer.write_table(pa.Table.from_pylist(rows, schema=DAPO_SCHEMA))
-    return distinct * copies
 
 
 def write_rows(path: Path, rows: Iterable[dict[str, Any]], schema: pa.Schema | None = None) -> Path:

@@ -65,8 +65,8 @@ def terminal(tmp_path):
     assert left == []
 
 
-def driver(terminal, ending: str, steps: int = 1234) -> Terminal:
-    return terminal(sys.executable, "-c", DRIVER, "run", str(steps), ending)
+def driver(terminal, ending: str) -> Terminal:
+    return terminal(sys.executable, "-c", DRIVER, "run", "1234", ending)
 
 
 def test_ctrl_c_ends_a_run_which_then_goes_on_where_it_was(terminal, tmp_path):
