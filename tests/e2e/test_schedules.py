@@ -30,7 +30,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
     score = sum(map(ord, solution_str)) % 8 / 8
     return {"score": score, "acc": score, "pred": ""}
 """
-TOLERANCE = 1e-3  # of a log-prob of vLLM, unless rounding is larger (sampled.py)
+TOLERANCE = 1e-3  # of a log-prob of vLLM (sampled.py)
 
 
 def kill(run: Run, step: int) -> None:
@@ -135,8 +135,8 @@ def test_asynchronous_killed_and_started_again(start, tmp_path, kills):
         for row, response in enumerate(responses):
             assert torch.equal(response.old_log_probs, response.rollout_log_probs)  # pi_old is what sampled
             mine = {number: rows[row] for number, rows in log_probs.items()}
-            wrote = policies.writers(response, mine, TOLERANCE)
-            assert wrote is not None, f"step {step}, resumed after {resumed}: {policies.trace(step, response)}"
+            wrote = sampled.written_by(response, mine, TOLERANCE)
+            assert wrote is not None, f"step {step}, resumed after {resumed}: {response}"
             by_the_last = sampled.written_by(replace(response, first=response.last), mine, TOLERANCE)
             of_two += len(set(wrote)) > 1 and by_the_last is None
             ratios.append((mine[step - 1] - response.rollout_log_probs).exp())
