@@ -73,8 +73,8 @@ def data_files(run: RunConfig) -> Findings:
 
 def fault(file: DataFile, prompt_key: str) -> Diagnostic | None:
     """Return why the run cannot use a file: its name, its footer, its columns; None if it can."""
-    if not Path(file.name).is_file():
-        return file.error("no such file", BUILD)
+    if not Path(file.name).exists():
+        return file.error("no such file")
     try:
         _, row = next(read_file(file.name), ("", None))
     except DataError as error:

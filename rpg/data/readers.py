@@ -45,8 +45,10 @@ def read(origin: str) -> dict[str, Rows]:
 def read_file(path: str | Path) -> Rows:
     """Return (place, row) for every row of a local file; `place` is file and row, for messages."""
     path = Path(path)
+    if path.is_dir():
+        raise DataError(f"{path}: is a folder; `rpg data build --from {path}` makes a file of it")
     if not path.is_file():
-        raise DataError(f"{path}: {'is a folder; name a file' if path.is_dir() else 'no such file; check the path'}")
+        raise DataError(f"{path}: no such file; check the path")
     if not (kind := _format(path)):
         remedy = f"give a {', '.join(FORMATS)} file (.gz too); save another table as .csv"
         raise DataError(f"{path}: the name ends in {path.suffix!r}; {remedy}")

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from rpg.checks.data import DataFile, fault
 from rpg.cli import main
 from rpg.rewards import is_known
 
@@ -224,3 +225,12 @@ def test_numbers_of_single_precision_are_those_that_were_written(tmp_path: Path)
     assert build("--from", tmp_path / "t.parquet", *QA, "--name", "n", "--test-rows", 1, "--out", tmp_path) == 0
     truths = [row["reward_model"]["ground_truth"] for rows in rows_of(tmp_path, "n").values() for row in rows]
     assert sorted(truths) == ["0.1", "123456792", "2.5", "7"]
+
+
+def test_a_folder_of_save_to_disk_in_place_of_a_file_names_the_command_that_makes_one(tmp_path, capsys):
+    datasets.Dataset.from_list([{"question": "1 + 1", "answer": "2"}]).save_to_disk(str(folder := tmp_path / "mine"))
+    found = fault(DataFile("data.train_files", str(folder)), "prompt")
+    remedy = f"`rpg data build --from {folder}` makes a file of it"
+    assert str(found) == f"data.train_files={folder}: is a folder; {remedy}"
+    assert main(["data", "check", str(folder)]) != 0
+    assert remedy in capsys.readouterr().out
