@@ -11,7 +11,6 @@ import pandas as pd
 
 matplotlib.use("Agg")
 from matplotlib.axes import Axes
-from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
@@ -52,15 +51,14 @@ def make_panels(table: Table, k: int | None = None) -> dict[str, dict[str, Any]]
     First benchmarks, in the table's order, then the logged metrics of training and off-policy training.
     k: of pass@k by step, a panel more for each benchmark.
     """
-    frames = {label: [by_title(run, k) for run in runs] for label, runs in table.rows.items()}
+    runs = {(label, number): run for label, own in table.rows.items() for number, run in enumerate(own)}
+    frame: Any = pd.concat({key: by_title(run, k) for key, run in runs.items()}, names=["label", "run", "step"])
     kinds, panels = ["accuracy", *([f"pass@{k}"] if k else [])], {}
     for title in [*(f"{name} {kind}" for kind in kinds for name in table.benchmarks), *PANELS]:
-        rows: dict[str, Any] = {}
-        for label, of_runs in frames.items():
-            if own := [frame[title].dropna() for frame in of_runs if title in frame and frame[title].notna().any()]:
-                rows[label] = pd.concat(own, axis=1, keys=range(len(own))).sort_index()
-        if rows and (title not in PANELS or any(frame.any(axis=None) for frame in rows.values())):
-            panels[title] = rows
+        points = frame.get(title, pd.Series(dtype=float)).dropna()
+        if points.any() or (len(points) and title not in PANELS):
+            rows = points.groupby("label", sort=False)
+            panels[title] = {label: own.droplevel("label").unstack("run").sort_index() for label, own in rows}
     return panels
 
 
@@ -81,12 +79,12 @@ def by_title(run: Run, k: int | None) -> Any:
 def looks_of(labels: list[str]) -> dict[str, Look]:
     """Return each label's look: its method's colour, and a dash for each of its settings.
 
-    Labels without a method get colours of viridis by order.
+    Labels without a method get colours of matplotlib's cycle.
     """
     seen, looks = Counter[str](), {}
     for number, label in enumerate(labels):
-        base, other = base_method(label), matplotlib.colormaps["viridis"](0.9 * number / max(len(labels) - 1, 1))
-        look = LOOKS.get(base, Look(to_hex(other), DASHES[0]))
+        base = base_method(label)
+        look = LOOKS.get(base, Look(f"C{number}", DASHES[0]))
         looks[label] = Look(look.colour, DASHES[(DASHES.index(look.dash) + seen[base]) % len(DASHES)])
         seen[base] += 1
     return looks

@@ -89,13 +89,13 @@ def choose(table: int | str, methods: Sequence[str]) -> list[str]:
         raise UserError(f"{table}: tables of results and figures of ablations are {', '.join(map(str, TABLES))}")
     printed = list(FIGURES[table] if table in FIGURES else paper_table(int(table)).rows)
     beside = [row.label for row in ROWS if row.beside and table not in FIGURES]
-    wanted, known = {method.lower() for method in methods}, [*printed, *beside, "paper", "all"]
-    for asked in wanted - {name.lower() for name in known}:
-        raise UserError(f"--methods {asked}: no row of {table}; there are {', '.join(known)}")
-    return [
-        label for label in [*printed, *beside]
-        if "all" in wanted or label.lower() in wanted or ("paper" in wanted and label in printed)
-    ]  # fmt: skip
+    chosen = {label: [label] for label in [*printed, *beside]} | {"paper": printed, "all": [*printed, *beside]}
+    by_name, wanted = {name.lower(): labels for name, labels in chosen.items()}, set[str]()
+    for asked in methods:
+        if asked.lower() not in by_name:
+            raise UserError(f"--methods {asked}: no row of {table}; there are {', '.join(chosen)}")
+        wanted.update(by_name[asked.lower()])
+    return [label for label in chosen["all"] if label in wanted]
 
 
 def plan(

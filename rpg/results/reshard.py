@@ -6,7 +6,6 @@ The data position (data.pt) and the learning rate's schedule do not depend on ra
 """
 
 import json
-import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,8 @@ from rpg.diagnostics import UserError
 from rpg.files import manifest
 from rpg.files.integrity import REFERENCE, ranks_that_saved
 
-SHARD = re.compile(r"(model|optim|extra_state)_world_size_\d+_rank_\d+\.pt")
+# names that are not copied: the files of ranks, the manifest, earlier exports
+LEFT_OUT = shutil.ignore_patterns("*_world_size_*_rank_*.pt", manifest.NAME, REFERENCE, "hf")
 
 
 def reshard(checkpoint: Path, out: Path, ranks: int) -> None:
@@ -37,7 +37,7 @@ def reshard(checkpoint: Path, out: Path, ranks: int) -> None:
         raise UserError(f"{actor}: only shards of fsdp2 with fsdp_size=-1 can be split")
 
     manifest.begin(target)
-    shutil.copytree(checkpoint, target, dirs_exist_ok=True, ignore=_of_ranks)
+    shutil.copytree(checkpoint, target, dirs_exist_ok=True, ignore=LEFT_OUT)
     (target / "actor/fsdp_config.json").write_text(json.dumps(config | {"world_size": ranks}, indent=4))
     if reference:
         (target / REFERENCE).mkdir()
@@ -57,12 +57,6 @@ def reshard(checkpoint: Path, out: Path, ranks: int) -> None:
                 }
             torch.save(state, target / REFERENCE / _file("", ranks, rank))
     manifest.write(target)
-
-
-def _of_ranks(folder: str, names: list[str]) -> set[str]:
-    """Return the names that copytree leaves out: the files of ranks, the manifest and earlier exports."""
-    left_out = {manifest.NAME, REFERENCE, "hf"}
-    return {name for name in names if SHARD.fullmatch(name) or name in left_out}
 
 
 def _file(kind: str, ranks: int, rank: int) -> str:
