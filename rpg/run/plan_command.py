@@ -4,7 +4,7 @@ import argparse
 
 from rpg import plan
 from rpg.config import flags
-from rpg.config.compose import compose
+from rpg.config.compose import compose, of_script
 from rpg.config.verl_keys import MODEL
 from rpg.diagnostics import BadSetting
 from rpg.registry import scripts
@@ -27,8 +27,7 @@ def run(args: argparse.Namespace) -> int:
     if "=" in args.script:  # no script: the first override
         run, _ = compose(None, [args.script, *overrides])
     else:
-        script = scripts.find(args.script)
-        run, _ = compose(script.name, [*script.overrides, *overrides])
+        run = of_script(scripts.find(args.script), overrides)
     if run["trainer.device"] == "cpu":
         raise BadSetting(f"{args.script} runs on the CPU; `rpg doctor {args.script}` checks this machine")
     if (shape := plan.shape_of(run[f"{MODEL}.path"])) is None:
