@@ -4,7 +4,6 @@ The run is its config.yaml: an evaluation is that configuration with other value
 """
 
 import argparse
-import copy
 import shlex
 from pathlib import Path
 from typing import Any
@@ -69,7 +68,7 @@ def evaluation(trained: dict[str, Any], checkpoint: Path, out: Path, overrides: 
         "trainer.resume_from_path": str(checkpoint),
         f"{ACTOR}.checkpoint.load_contents": ["model"],  # no optimizer is needed
     }
-    config = OmegaConf.create(copy.deepcopy(trained))
+    config = OmegaConf.create(trained)
     for key, value in ours.items():
         OmegaConf.update(config, key, value)
     for one in map(parse, overrides):

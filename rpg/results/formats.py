@@ -1,6 +1,5 @@
 """Formats of a table: markdown, terminal, CSV and JSON."""
 
-import itertools
 import math
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -103,9 +102,8 @@ def screen(texts: pd.DataFrame, numbers: slice = slice(2, None)) -> rich.table.T
     right = {*texts.columns[numbers]}
     for name in texts:
         made.add_column(name, overflow="ellipsis", justify="right" if name in right else "left", no_wrap=name in right)
-    for name, lines in itertools.groupby(texts.to_numpy().tolist(), key=lambda line: line[0]):
-        _, *columns = zip(*lines, strict=True)
-        made.add_row(name, *(Text.from_ansi("\n".join(entries)) for entries in columns))
+    for name, lines in texts.groupby(texts.columns[0], sort=False):
+        made.add_row(name, *(Text.from_ansi("\n".join(lines[column])) for column in texts.columns[1:]))
     return made
 
 
