@@ -51,8 +51,10 @@ def make_panels(table: Table, k: int | None = None) -> dict[str, dict[str, Any]]
     First benchmarks, in the table's order, then the logged metrics of training and off-policy training.
     k: of pass@k by step, a panel more for each benchmark.
     """
-    runs = {(label, number): run for label, own in table.rows.items() for number, run in enumerate(own)}
-    frame: Any = pd.concat({key: by_title(run, k) for key, run in runs.items()}, names=["label", "run", "step"])
+    frames: dict[Any, Any] = {
+        (label, number): by_title(run, k) for label, runs in table.rows.items() for number, run in enumerate(runs)
+    }
+    frame: Any = pd.concat(frames, names=["label", "run", "step"]) if frames else pd.DataFrame()
     kinds, panels = ["accuracy", *([f"pass@{k}"] if k else [])], {}
     for title in [*(f"{name} {kind}" for kind in kinds for name in table.benchmarks), *PANELS]:
         points = frame.get(title, pd.Series(dtype=float)).dropna()

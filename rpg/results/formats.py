@@ -103,7 +103,7 @@ def screen(texts: pd.DataFrame, numbers: slice = slice(2, None)) -> rich.table.T
     for name in texts:
         made.add_column(name, overflow="ellipsis", justify="right" if name in right else "left", no_wrap=name in right)
     for name, lines in texts.groupby(texts.columns[0], sort=False):
-        made.add_row(name, *(Text.from_ansi("\n".join(lines[column])) for column in texts.columns[1:]))
+        made.add_row(str(name), *(Text.from_ansi("\n".join(lines[column])) for column in texts.columns[1:]))
     return made
 
 
