@@ -17,8 +17,8 @@ from rpg.dotted import leaves
 from rpg.results.runs import load_runs
 
 METRICS = (
-    "critic/score/mean", "critic/score_before_filtering/mean", "actor/entropy", "actor/rpg_kl", "actor/grad_norm",
-    "actor/pg_clipfrac", "response_length/mean", "training/off_policy/ess", "training/off_policy/kl",
+    "critic/score/mean", "critic/score_before_filtering/mean", "actor/entropy", "actor/rpg_kl", "actor/rpg_kl_k1",
+    "actor/grad_norm", "actor/pg_clipfrac", "response_length/mean", "training/off_policy/ess", "training/off_policy/kl",
     "reference/kl_ema", "training/filter_groups/evicted_samples", "training/filter_groups/discarded_surplus_samples",
     "timing_s/gen", "timing_s/old_log_prob", "timing_s/ref", "timing_s/update_actor", "timing_s/step",
 )  # fmt: skip

@@ -11,7 +11,6 @@ import yaml
 
 from rpg.registry.scripts import RECIPE as LINK
 from rpg.registry.scripts import find
-from rpg.toy import sums
 
 ODD = "a b,c='d'\"([{}$x\\ü#;&*"
 VARIABLES = ("MODEL_PATH", "TRAIN_FILE", "TEST_FILE", "CKPTS_DIR", "NNODES", "RAY_ADDRESS", "DRY_RUN")
