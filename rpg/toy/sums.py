@@ -9,7 +9,7 @@ from rpg.data.build import SPLITS
 from rpg.data.parquet import repeated_rows, write_together
 from rpg.data.toy import SIZES, toy_problems
 
-# a Qwen2 of half a million parameters, made by `python -m scripts.studies.toy_model`
+# a Qwen2 of half a million parameters, made by `python -m scripts.toy_model`
 MODEL = Path(__file__).with_name("model")
 
 

@@ -21,7 +21,7 @@ from rpg.data import toy
 from rpg.data.build import SPLITS, Report, write_splits
 from rpg.data.parquet import Problem
 from rpg.data.readers import DataError
-from scripts.studies.toy_model import ToyModelSettings, build_trained
+from scripts.toy_model import ToyModelSettings, build_trained
 
 TASK = "chain_sum"
 OPTIONS = {"min_terms": 3, "max_terms": 4, "min_digits": 1, "max_digits": 1}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from scripts.studies.toy_model import FAMILIES, ToyModelSettings, build_toy_model
+from scripts.toy_model import FAMILIES, ToyModelSettings, build_toy_model
 from tests.e2e.conftest import ROOT
 
 DIRECTORY = ROOT / "runs" / "toy_gpu"

@@ -45,7 +45,7 @@ def build_worker(
 def toy_tokenizer() -> Any:
     from rpg.data.template import format_prompt
     from rpg.data.toy import toy_problems
-    from scripts.studies import toy_model as model
+    from scripts import toy_model as model
 
     problems = toy_problems("train", seed=0, count=512)
     texts = [f"{format_prompt(problem.text)}\n{model.worked_solution(problem)}" for problem in problems]

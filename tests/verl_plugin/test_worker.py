@@ -7,7 +7,7 @@ import torch
 from real_worker import batch, build_worker, of_update, response_log_probs, toy_tokenizer, weights
 from tiny_fsdp import on_ranks
 
-from scripts.studies import toy_model
+from scripts import toy_model
 
 pytestmark = pytest.mark.full  # importing verl's engines alone takes ten seconds of processor time
 

@@ -1,6 +1,6 @@
 """The toy task's model: a byte-level tokenizer and a Qwen2 or Qwen3 with half a million parameters.
 
-    python -m scripts.studies.toy_model DIRECTORY
+    python -m scripts.toy_model DIRECTORY
 
 made rpg/toy/model, in two minutes. It is trained on worked solutions with label smoothing: its most likely answers are
 nearly all correct, but at temperature 1 one token in twenty is wrong, so that its sampled accuracy is about 0.3.
