@@ -1,6 +1,7 @@
 """Questions and answers of rows, in verl's schema or in plain columns."""
 
 import re
+from collections.abc import Sequence
 from decimal import Decimal
 from numbers import Integral, Real
 from pathlib import Path
@@ -32,7 +33,7 @@ def problem_keys(path: Path) -> set[bytes]:
     return keys
 
 
-def problem_in(row: dict[str, Any], place: str, columns: tuple[str, ...] = PROBLEM_COLUMNS) -> str | None:
+def problem_in(row: dict[str, Any], place: str, columns: Sequence[str] = PROBLEM_COLUMNS) -> str | None:
     """Return the problem of a row in one of these plain columns or in verl's schema, or None.
 
     Raises DataError if none of the columns is present.
@@ -63,7 +64,7 @@ def question(row: dict[str, Any]) -> str | None:
     return content if isinstance(content, str) else None
 
 
-def value_in(row: dict[str, Any], place: str, columns: tuple[str, ...]) -> Any:
+def value_in(row: dict[str, Any], place: str, columns: Sequence[str]) -> Any:
     """Return the value of the first of these columns that a row has. Raises DataError for none."""
     for name in columns:
         if name in row:

@@ -83,7 +83,8 @@ def _part(parts: list[Any], rank: int, ranks: int) -> Any:
         first.device_mesh.device_type, list(range(ranks)), mesh_dim_names=first.device_mesh.mesh_dim_names,
         _init_backend=False, _rank=rank,
     )  # fmt: skip
-    mine = _split([part.to_local() for part in parts], first.placements[0].dim, rank, ranks)
+    shard: Any = first.placements[0]
+    mine = _split([part.to_local() for part in parts], shard.dim, rank, ranks)
     return DTensor.from_local(mine, mesh, first.placements, run_check=False, shape=first.shape, stride=first.stride())
 
 
