@@ -105,9 +105,8 @@ def token_loss(
     divergence = DIVERGENCES[spec.divergence]
     mass = 1.0 if divergence.normalized else spec.z_old
     r, (high, low, c) = r.detach(), (tokens & counted for tokens in clipped)
-    return loss * (mass * factor), TokenStats(
-        r.w, r.log_w, mass * divergence.estimate(r), r.w * r.log_u, high, low, c, rho_held, counted
-    )
+    kl, k1 = mass * divergence.estimate(r), DIVERGENCES["rkl"].estimate(r)
+    return loss * (mass * factor), TokenStats(r.w, r.log_w, kl, k1, high, low, c, rho_held, counted)
 
 
 def _clean(inputs: dict[str, Tensor], mask: Tensor | None) -> tuple[dict[str, Tensor], Tensor, Tensor]:

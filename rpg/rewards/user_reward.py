@@ -10,7 +10,6 @@ from rpg.rewards.sandbox import START_SECONDS, Sandbox
 from rpg.rewards.user_function import RewardError
 
 ADAPTER = "pkg://rpg.rewards.user_reward"  # reward.custom_reward_function.path
-CALLED_WITH = ("file", "function", "reward_limit", "data_source", "solution_str", "ground_truth", "extra_info")
 
 
 class RewardTimeout(RewardError):

@@ -17,7 +17,6 @@ SAMPLERS = (
     ("top_p", 1.0), ("top_p", 0.99), ("top_p", 0.95), ("top_p", 0.8), ("top_k", 5), ("min_p", 0.1), ("bad_words", 1),
     ("logit_bias", 1.0), ("repetition_penalty", 1.1), ("presence_penalty", 1.0), ("frequency_penalty", 1.0),
 )  # fmt: skip
-RESTRICTIONS = ("top_p", "top_k", "min_p", "bad_words")  # the others reweight, and can sample every token
 
 
 def policies(seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
