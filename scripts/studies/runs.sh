@@ -4,7 +4,8 @@
 #   SEEDS="1 2" bash scripts/studies/runs.sh factors
 # pretrained: SmolLM2-135M on sums, five seeds (rpg/toy/smollm2.py).
 # study: the twelve rows of the paper's table 8 and GRPO-corrected with 16 optimizer steps per batch as in the paper,
-#   three seeds; on six others two losses with exchanged advantages, and the methods that were highest and lowest.
+#   three seeds; on six others two losses with exchanged advantages, and the methods that were highest and lowest; GRPO
+#   with the length penalty of the eight rows (expectations.md, 7).
 # factors: filter on or off, advantages divided by the group's deviation or not, RPG-REINFORCE-URKL or DAPO, in every
 #   combination, with equal shaping, bounds (0.2, 0.28), batches and validation; with the filter also at half the rate,
 #   which the release gives RPG-REINFORCE.
@@ -61,6 +62,8 @@ study() {
     table_8 advantages_twice "grpo rpg-reinforce-urkl" "$@" # what a seed does not fix
     table_8 extremes/highest reinforce++ "$@"
     table_8 extremes/lowest rpg-fkl "$@"
+    seeds=(2 3 4 5 6 7 8 9)
+    table_8 penalty grpo reward.reward_kwargs.overlong_buffer_cfg.enable=true "$@"
 }
 
 factors() {
