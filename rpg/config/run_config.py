@@ -15,7 +15,7 @@ from rpg.config.section import Section
 from rpg.config.verl_keys import ACTOR, MODEL, RAY, REWARD_FILE, ROLLOUT, SEPARATE
 from rpg.diagnostics import Diagnostic, Level, Refused, shown
 from rpg.dotted import value_at
-from rpg.files.integrity import Choice, newest_complete
+from rpg.files.integrity import Choice
 
 
 def logs_to(loggers: str | list[str], name: str) -> bool:
@@ -129,11 +129,6 @@ class RunConfig:
     def resumes_by_choice(self) -> bool:
         """Whether the run resumes from the newest complete checkpoint of its directory."""
         return self.choice is not None or self["trainer.resume_mode"] == "auto"
-
-    @cached_property
-    def newest_checkpoint(self) -> Choice:
-        """The checkpoint that trainer.resume_mode=auto resumes from; cached, because all of its bytes are read."""
-        return self.choice or newest_complete(self.directory)
 
     def files(self, split: Literal["train", "val"]) -> list[str]:
         """Return the configured parquet files of a split."""

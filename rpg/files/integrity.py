@@ -57,15 +57,3 @@ def newest_complete(run_dir: Path, *, contents: bool = True) -> Choice:
             return Choice(directory, passed_over, tracker)
         passed_over[directory] = why
     return Choice(None, passed_over, tracker)
-
-
-def ranks_that_saved(directory: Path, kind: str) -> set[int]:
-    """Return the world sizes in the names of a checkpoint's files of a kind: model, optim, extra_state or reference.
-
-    verl's loader opens the file of its own world size and rank, and does not reshard.
-    """
-    folder = directory / (REFERENCE if kind == REFERENCE else "actor")
-    prefix = "" if kind == REFERENCE else f"{kind}_"
-    names = re.compile(rf"{prefix}world_size_(\d+)_rank_\d+\.pt")
-    files = folder.iterdir() if folder.is_dir() else ()
-    return {int(match[1]) for path in files if (match := names.fullmatch(path.name))}

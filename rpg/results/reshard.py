@@ -16,7 +16,7 @@ from torch.distributed.tensor import DTensor
 
 from rpg.diagnostics import UserError
 from rpg.files import manifest
-from rpg.files.integrity import REFERENCE, ranks_that_saved
+from rpg.files.integrity import REFERENCE
 
 # names that are not copied: the files of ranks, the manifest, earlier exports
 LEFT_OUT = shutil.ignore_patterns("*_world_size_*_rank_*.pt", manifest.NAME, REFERENCE, "hf")
@@ -30,8 +30,8 @@ def reshard(checkpoint: Path, out: Path, ranks: int) -> None:
     Raises UserError: the shards cannot be split: HSDP or FSDP1.
     """
     actor, target = checkpoint / "actor", out / checkpoint.name
-    (before,) = ranks_that_saved(checkpoint, "model")
     config = json.loads((actor / "fsdp_config.json").read_bytes())
+    before = config["world_size"]
     reference, model = _load(checkpoint / REFERENCE, "", before), _load(actor, "model_", before)
     if config["FSDP_version"] != 2 or {tensor.device_mesh.shape for tensor in model[0].values()} != {(before,)}:
         raise UserError(f"{actor}: only shards of fsdp2 with fsdp_size=-1 can be split")

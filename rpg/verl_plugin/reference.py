@@ -88,7 +88,7 @@ class Reference:
         """Restore what `save` wrote with the same number of ranks; a fixed reference may begin to move.
 
         Raises:
-            FileNotFoundError: it was written with mode=old or on another number of ranks (checks/checkpoint.py).
+            FileNotFoundError: it was written with mode=old or on another number of ranks.
             ValueError: mode=fixed, and the checkpoint's reference has moved.
         """
         path = directory / _file_name()

@@ -8,14 +8,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rpg.checks import checkpoint, preflight, user
+from rpg.checks import preflight, user
 from rpg.checks.preflight import CHEAP_OR_VERL
 from rpg.config.compose import compose
 from rpg.data.parquet import SCHEMA as COLUMNS
 from rpg.data.parquet import Problem, make_row, write_together
 from rpg.diagnostics import ABSENT, Refused, shown
 from rpg.files import manifest
-from tests.builders.checkpoints import write_complete, write_verl
+from tests.builders.checkpoints import write_complete
 from tests.builders.toy_run import make_toy, overrides, run_of
 from tests.checks.cases import CASES, RS, TRUNCATED, TYPES, WARNED, A, R
 
@@ -43,13 +43,6 @@ def furnished(tmp_path_factory) -> Path:
     (toy / "resumed/latest_checkpointed_iteration.txt").write_text("5")
     manifest.begin(toy / "cut/global_step_2")
     (write_complete(toy / "cut", 4) / "actor/model_world_size_2_rank_1.pt").write_bytes(b"")
-    write_complete(toy / "two", 4)
-    write_complete(toy / "one", 4, ranks=1)
-    queue = write_verl(toy / "ahead", 4, ranks=1) / checkpoint.UNITS_FILE  # of two nodes
-    queue.parent.mkdir(parents=True)
-    queue.write_text('[{"position": 0}, {"position": 1}]')
-    for made in (toy / "ahead/global_step_4", write_verl(toy / "weights", 4, ranks=1, kinds=("model",))):
-        manifest.write(made)
     (toy / "adapter").mkdir()
     (toy / "adapter/adapter_config.json").write_text('{"base_model_name_or_path": "maker/base", "r": 12}')
     for name, config in MODELS.items():
