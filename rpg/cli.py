@@ -38,6 +38,7 @@ COMMANDS = {  # name: package, what it does, an example
     "export": ("results", "convert a checkpoint to Hugging Face's format", "rpg export checkpoints/a --out model"),
 }  # fmt: skip
 NO_PAGE = "there is no HTML page; plot writes pictures, `rpg watch RUN --answers N` shows answers, W&B shares runs"
+ALL_CHECKS = "`rpg doctor NAME` shows the checks that fail; rpg/checks/preflight.py lists all"
 RETIRED = {  # command, or command and option, that is gone: what to use instead
     "--print-completion": "`rpg COMMAND --help` lists the options",
     "lab": "the laboratory is not part of the package; in a checkout: python -m scripts.studies.lab",
@@ -51,8 +52,9 @@ RETIRED = {  # command, or command and option, that is gone: what to use instead
     "data check --json": "the exit code says whether a file has errors (1) or none (0)",
     "data check --tokenizer": "--model DIR",
     "doctor --json": "the exit code says whether a check failed (1) or none (0)",
-    "doctor -v": "`rpg doctor --list` has the rules of the checks, of which a run shows those that fail",
-    "doctor --verbose": "`rpg doctor --list` has the rules of the checks, of which a run shows those that fail",
+    "doctor --list": ALL_CHECKS,
+    "doctor -v": ALL_CHECKS,
+    "doctor --verbose": ALL_CHECKS,
     "doctor --ray": "`rpg doctor` asks a fresh process, which finds the plugin as a worker does",
     "eval --checkpoint": "`rpg eval RUN`, with the run's directory or its global_step_N in place of the script's name",
     "eval --files": "--test FILE...",

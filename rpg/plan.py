@@ -1,4 +1,4 @@
-"""Memory of a run on GPUs, from its model's shape and its settings: `rpg plan`, and the check `memory` of `rpg doctor`.
+"""Memory of a run on GPUs, from its model's shape and its settings, for `rpg plan`.
 
 The estimates detect a run that cannot fit; they do not replace a trial of a few steps. docs/gpu.md compares two of an
 update with a GPU.

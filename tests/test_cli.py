@@ -44,7 +44,6 @@ def test_a_wrong_option_is_named_under_its_command(argv, said, capsys):
         (["demo", "foo=1"], "foo=1: no such setting"),
         (["plan", "grpo_cpu"], "`rpg doctor grpo_cpu`"),
         (["list", "--method", "dapoo"], "did you mean dapo?"),
-        (["doctor", "--reward", "r.py"], "is for a run; give its NAME"),
         (["reproduce", "8", "--methods", "DAPOO"], ": no row of 8; there are GRPO,"),
         (["train", "grpo_cpu", "method=dapoo"], "method=dapoo: no such entry; there are cispo, dapo,"),
         (["data", "check", "x.parquet", "--model", "nope"], "nope: no tokenizer"),

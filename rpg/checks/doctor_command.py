@@ -1,4 +1,4 @@
-"""`rpg doctor [SCRIPT]`: describe this machine; with a launch script also find what would fail in its run."""
+"""`rpg doctor [NAME] [OVERRIDE...]`: describe this machine; with a run find what would be refused at its start."""
 
 import argparse
 import json
@@ -13,14 +13,13 @@ from pathlib import Path
 
 import psutil
 
-from rpg.checks.preflight import CHECKS, findings, name_of, rule_of
+from rpg.checks.preflight import CHECKS, findings
 from rpg.config import flags, freeze
-from rpg.config.compose import of_script
-from rpg.diagnostics import ABSENT, BadSetting, Diagnostic, Findings, Refused, fitted
+from rpg.config.compose import compose
+from rpg.diagnostics import ABSENT, Diagnostic, Findings, Refused, fitted
 from rpg.gpu_host import visible
 from rpg.names import ADVANTAGES
 from rpg.names import LOSSES as LOSS_NAMES
-from rpg.registry import scripts
 from rpg.verl_plugin.resolvers import cpu_dtype
 
 # runs in a fresh process, like a worker, where only the installed entry point registers the plugin; verl swallows what
@@ -39,46 +38,38 @@ SMALLEST, ROW = 24, 80  # GB of the smallest GPU of profile=one_gpu, and of thos
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg doctor`."""
-    parser.add_argument("script", nargs="?", help="a launch script, by name or path")
+    parser.add_argument("script", nargs="?", metavar="NAME", help="as of `rpg train`; without one: this machine")
     flags.configure(parser)
-    parser.add_argument("--list", action="store_true", help="list the checks of a run with their rules, and exit")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the machine or the failed checks and how many passed; return 1 if a check failed, else 0."""
-    if args.list:
-        for (cost, subject), checks in CHECKS.items():
-            print(f"{subject}, {cost}:")
-            print(*fitted([f"  {name_of(check)}: {rule_of(check)}" for check in checks], 4), sep="\n")
-        return 0
-    overrides = flags.overrides(args)
-    if args.script is None:
-        if overrides:
-            raise BadSetting(f"{overrides[0]}: is for a run; give its NAME")
+    name, overrides = flags.chosen(args)
+    if not (name or overrides):
         print(*fitted(machine(), 10), sep="\n")
     counts: Counter[str] = Counter()
-    for name, found in checked(args.script, overrides):
+    for check, found in checked(name, overrides):
         counts.update({one.level for one in found} or {"ok"})
-        lines = (f"{'FAIL' if one.level == 'error' else 'warn'}  {name}: {one}" for one in found)
+        lines = (f"{'FAIL' if one.level == 'error' else 'warn'}  {check}: {one}" for one in found)
         print(*fitted(lines, 6), sep="\n", end="\n" * bool(found), flush=True)
-    print(f"{counts['error']} failed, {counts['warning']} warned, {counts['ok']} checks passed (rpg doctor --list)")
+    print(f"{counts['error']} failed, {counts['warning']} warned, {counts['ok']} checks passed")
     return 1 if counts["error"] else 0
 
 
-def checked(script: str | None, overrides: list[str]) -> Iterator[tuple[str, list[Diagnostic]]]:
-    """Yield name and findings of each check."""
+def checked(name: str | None, overrides: list[str]) -> Iterator[tuple[str, list[Diagnostic]]]:
+    """Yield name and findings of each check; without a run of the plugin alone."""
     yield "plugin", list(plugin(PROBE))
-    if script is None:
+    if not (name or overrides):
         return
     try:
-        config = freeze.freeze(of_script(scripts.find(script), overrides))
+        config = freeze.freeze(compose(name, overrides)[0])
     except Refused as refused:
         yield "configuration", refused.diagnostics
         return
     notes = freeze.export(config)  # the environment of the run's processes
     yield "configuration", [Diagnostic("note", ABSENT, note.removeprefix("warning: "), "", "warning") for note in notes]
-    for check in (check for checks in CHECKS.values() for check in checks):
-        yield name_of(check), findings(check, config)
+    for check in CHECKS:
+        yield check.__name__.replace("_", " "), findings(check, config)
 
 
 def machine() -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Checks of the machine: devices, packages, names of the working directory, /dev/shm, disk, memory."""
+"""Checks of the machine: devices, packages, names of the working directory, /dev/shm, disk."""
 
 import importlib.util
 import os
@@ -7,12 +7,11 @@ import sys
 from pathlib import Path
 
 from rpg.config.run_config import RunConfig, logs_to
-from rpg.config.verl_keys import ACTOR, FSDP, MODEL, OPTIM, RAY, ROLLOUT
+from rpg.config.verl_keys import FSDP, MODEL, OPTIM, RAY, ROLLOUT
 from rpg.diagnostics import ABSENT, Diagnostic, Findings
 from rpg.files.integrity import steps
-from rpg.gpu_host import visible
 from rpg.names import MOVING_REFERENCES
-from rpg.plan import GB, Shape, bytes_of, copies, estimate, shape_of, state
+from rpg.plan import GB, Shape, bytes_of, copies, shape_of, state
 from rpg.verl_plugin.schedule_free import INSTALL, PACKAGE, asked_for
 
 GPUS = "trainer.n_gpus_per_node"
@@ -120,16 +119,3 @@ def disk(run: RunConfig) -> Findings:
     if (2 - there) * size > free:
         message = f"two checkpoints need {2 * size / GB:.3g} GB, and {place} has {free / GB:.3g}"
         yield run.error("trainer.default_local_dir", message, "set CKPTS_DIR elsewhere")
-
-
-def memory(run: RunConfig) -> Findings:
-    """The run fits the GPUs here, by the estimate of `rpg plan`, if the model's shape is known."""
-    gpus, shape = [] if run.cluster or run.logical else visible(), _shape(run)
-    if gpus and shape:
-        device = min(gpu.memory for gpu in gpus)
-        fits, lines = estimate(shape, run, device)
-        if not fits:
-            needs = "; ".join(" ".join(line.split()) for line in lines)
-            more = f"more GPUs, {FSDP}.param_offload=true, another {ROLLOUT}.gpu_memory_utilization, or a smaller"
-            remedy = f"use {more} {ACTOR}.ppo_max_token_len_per_gpu or data.max_response_length"
-            yield Diagnostic("GPU memory", ABSENT, f"{device / GB:.3g} GB do not hold the run: {needs}", remedy)

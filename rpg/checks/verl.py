@@ -1,12 +1,12 @@
-"""Checks by verl itself: its registries, its dataclasses, the CPUs that its actors hold.
+"""Checks by verl itself: its registries, the CPUs that its actors hold.
 
 They import verl, which takes seconds, and therefore run last.
 """
 
 from rpg.checks.loss import LOSS_MODE
 from rpg.config.run_config import RunConfig
-from rpg.config.verl_keys import ACTOR, EXTERNAL_LIB, RAY, ROLLOUT
-from rpg.diagnostics import ABSENT, Diagnostic, Findings, did_you_mean
+from rpg.config.verl_keys import EXTERNAL_LIB, RAY
+from rpg.diagnostics import Diagnostic, Findings, did_you_mean
 
 UNITS = "transfer_queue.backend.SimpleStorage.num_data_storage_units"
 STANDALONE = 2  # CPUs of a GPU's bundle in verl's RolloutReplica.init_standalone
@@ -34,21 +34,6 @@ def registered(run: RunConfig) -> Findings:
             known = sorted(map(str, registry))
             remedy = f"{did_you_mean(run[key], known)} known: {', '.join(known)}".strip()
             yield run.error(key, "is not registered with verl", remedy)
-
-
-def dataclasses(run: RunConfig) -> Findings:
-    """verl builds its dataclasses from the configuration: no misspelt key in them."""
-    from omegaconf import OmegaConf
-    from verl.utils.config import omega_conf_to_dataclass
-
-    for section in (ACTOR, ROLLOUT, "algorithm"):
-        try:
-            omega_conf_to_dataclass(OmegaConf.create(run[section]))  # type: ignore[arg-type]
-        except Exception as error:  # noqa: BLE001  # Hydra's, OmegaConf's, and what verl asserts
-            cause = error
-            while cause.__cause__ is not None:
-                cause = cause.__cause__
-            yield Diagnostic(section, ABSENT, " ".join(str(cause).split()) or type(cause).__name__)
 
 
 def cpus(run: RunConfig) -> Findings:

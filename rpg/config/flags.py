@@ -5,6 +5,7 @@ from pathlib import Path
 
 from rpg.config.verl_keys import MODEL, REWARD
 from rpg.overrides import override
+from rpg.registry import scripts
 
 FLAGS = {"model": f"{MODEL}.path", "train": "data.train_files", "test": "data.val_files", "reward": REWARD}
 
@@ -16,6 +17,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     for name in ("train", "test"):
         parser.add_argument(f"--{name}", nargs="+", metavar="FILE", help=f"parquet files ({FLAGS[name]})")
     parser.add_argument("--reward", metavar="FILE", help=f"Python file ({FLAGS['reward']})")
+
+
+def chosen(args: argparse.Namespace) -> tuple[str | None, list[str]]:
+    """Return the name of the script NAME, None without one, and the overrides, its own first.
+
+    Raises UserError for an unknown name.
+    """
+    if args.script is None or "=" in args.script:  # no script: the first override
+        args.overrides[:0] = [args.script] if args.script else []
+        return None, overrides(args)
+    script = scripts.find(args.script)
+    return script.name, [*script.overrides, *overrides(args)]
 
 
 def overrides(args: argparse.Namespace) -> list[str]:

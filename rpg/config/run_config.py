@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from rpg.config import types
 from rpg.config.section import Section
-from rpg.config.verl_keys import ACTOR, MODEL, RAY, REWARD_FILE, ROLLOUT, SEPARATE
+from rpg.config.verl_keys import ACTOR, MODEL, REWARD_FILE, ROLLOUT, SEPARATE
 from rpg.diagnostics import Diagnostic, Level, Refused, shown
 from rpg.dotted import value_at
 from rpg.files.integrity import Choice
@@ -83,11 +83,6 @@ class RunConfig:
     def on_cpu(self) -> bool:
         """Whether it computes on CPUs."""
         return self["trainer.device"] == "cpu"
-
-    @property
-    def logical(self) -> bool:
-        """Whether its GPUs are logical resources of Ray: on a CPU, or with num_gpus set."""
-        return self.on_cpu or self[f"{RAY}.num_gpus"] is not None
 
     @property
     def devices(self) -> int:

@@ -59,8 +59,11 @@ def verl_defaults() -> dict[str, Any]:
 
 
 def _section(section: str, settings: dict[str, Any], defaults: dict[str, Any]) -> Iterator[Diagnostic]:
-    """Compare a section with verl's; one with a _target_ may have more keys, and null if its dataclass allows it."""
-    dataclass = "_target_" in defaults
+    """Compare a section with verl's; a dataclass may have more keys, and null if it allows that.
+
+    verl builds those of actor_rollout_ref, whose workers refuse a key that they lack; it reads others from the file.
+    """
+    dataclass = "_target_" in defaults and section.startswith("actor_rollout_ref.")
     for name, value in settings.items():
         key, default = f"{section}.{name}".lstrip("."), defaults.get(name, ABSENT)
         if default is ABSENT:
@@ -73,7 +76,7 @@ def _section(section: str, settings: dict[str, Any], defaults: dict[str, Any]) -
             yield from faults(_like(type(default), dataclass and default != {}, positive), key, value)
 
 
-FREE = ("reward.custom_reward_function", RAY, f"{RAY}.runtime_env")  # of these verl passes on further keys
+FREE = ("reward", "reward.custom_reward_function", RAY, f"{RAY}.runtime_env")  # verl passes on further keys
 
 
 def _says_no_type(default: Any) -> bool:

@@ -107,6 +107,8 @@ _TYPES: dict[Any, tuple[str, ...]] = {
     Literal["fsdp2"]: (f"{ACTOR}.strategy", f"{REF}.strategy"),  # our worker and reference are written for it
     Literal[True]: ("trainer.use_v1",),  # the plugin is written for verl's V1 trainer
     bool: (f"{OVERLONG}.enable",),
+    list[str]: ("algorithm.gdpo_reward_keys",),
+    list[float]: ("algorithm.gdpo_reward_weights",),
     Literal[CLIP_SCOPES]: (f"{LOSS}.clip_scope",),
     Literal[CLIP_BRANCHES]: (f"{LOSS}.clip_branch",),
 }

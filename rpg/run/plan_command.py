@@ -1,13 +1,13 @@
-"""`rpg plan NAME [--gpu a100] [OVERRIDE...]`: whether a run fits its GPUs, by rpg/plan.py; needs no GPU."""
+"""`rpg plan NAME [--gpu a100] [OVERRIDE...]`: whether a run fits its GPUs, by rpg/plan.py; needs none of them."""
 
 import argparse
 
 from rpg import plan
 from rpg.config import flags
-from rpg.config.compose import compose, of_script
+from rpg.config.compose import compose
 from rpg.config.verl_keys import MODEL
 from rpg.diagnostics import BadSetting
-from rpg.registry import scripts
+from rpg.gpu_host import visible
 
 GPUS = {"h100": 80, "h200": 141, "a100": 80, "a100-40": 40, "l40s": 48, "a6000": 48, "4090": 24}  # GB
 
@@ -16,18 +16,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg plan`."""
     parser.add_argument("script", metavar="NAME", help="as of `rpg train`")
     flags.configure(parser)
-    about = "default: h100; another as an override, rpg.gpu_memory=GB"
-    parser.add_argument("--gpu", type=str.lower, choices=GPUS, default="h100", help=about)
+    about = "default: the smallest one here, or else h100; another as an override, rpg.gpu_memory=GB"
+    parser.add_argument("--gpu", type=str.lower, choices=GPUS, help=about)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the estimate; return 2 without one, 1 if the run does not fit, else 0."""
-    memory = f"rpg.gpu_memory={GPUS[args.gpu]}"  # an override of it wins
-    overrides = [memory, *flags.overrides(args)]
-    if "=" in args.script:  # no script: the first override
-        run, _ = compose(None, [args.script, *overrides])
-    else:
-        run = of_script(scripts.find(args.script), overrides)
+    here = min((gpu.memory for gpu in visible()), default=GPUS["h100"] * plan.GB)
+    memory = GPUS.get(args.gpu) or round(here / plan.GB, 1)
+    args.overrides.insert(0, f"rpg.gpu_memory={memory}")  # a typed one wins
+    run, _ = compose(*flags.chosen(args))
     if run["trainer.device"] == "cpu":
         raise BadSetting(f"{args.script} runs on the CPU; `rpg doctor {args.script}` checks this machine")
     if (shape := plan.shape_of(run[f"{MODEL}.path"])) is None:

@@ -44,7 +44,7 @@ def begin(composed: RunConfig, command: list[str]) -> int:
     command: the arguments of Python that begin the run as a job of a cluster.
     """
     try:
-        tell(f"warning: {diagnostic}" for diagnostic in preflight.refuse(composed, ["cheap"], ["settings"]))
+        tell(f"warning: {diagnostic}" for diagnostic in preflight.refuse(composed, preflight.SETTINGS))
         run = freeze.freeze(composed, contents=False)
         if dry_run():
             print(run.yaml(), end="")
@@ -56,9 +56,9 @@ def begin(composed: RunConfig, command: list[str]) -> int:
             return signals.DONE
         tell(freeze.export(run))
         with imports(run) as server:  # beside the checks, of which some import verl
-            tell(f"warning: {diagnostic}" for diagnostic in preflight.refuse(run, ["cheap"], ["files", "machine"]))
+            tell(f"warning: {diagnostic}" for diagnostic in preflight.refuse(run, preflight.PLACE))
             run = freeze.freeze(composed)  # reads all bytes of a checkpoint to resume from
-            tell(f"warning: {diagnostic}" for diagnostic in preflight.refuse(run, ["verl"]))
+            tell(f"warning: {diagnostic}" for diagnostic in preflight.refuse(run, preflight.SLOW))
             with directory.held(run):
                 from rpg.run.train import train
 

@@ -25,8 +25,4 @@ def run(args: argparse.Namespace) -> int:
     """Return the run's exit code; 2 for an unknown script or a rejected run."""
     from rpg.run.__main__ import main
 
-    if "=" in args.script:  # no script: the first override
-        args.overrides.insert(0, args.script)
-        return main(None, flags.overrides(args))
-    script = scripts.find(args.script)
-    return main(script.name, [*script.overrides, *flags.overrides(args)])
+    return main(*flags.chosen(args))

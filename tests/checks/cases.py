@@ -106,9 +106,6 @@ CASES: dict[str, list] = {
         (["ray_kwargs.ray_init.num_gpus=0"], ["trainer.n_gpus_per_node=1"]),
     ],
     "registered": [[f"{L}=gsp"], ["algorithm.adv_estimator=grpp"]],
-    "dataclasses": [
-        ([f"+{A}.kl_los_coef=1"], [A]), (["+algorithm.lamda=0.9"], ["algorithm"]), ([f"+{R}.min_p=0.1"], [R]),
-    ],
     "cpus": [
         ["ray_kwargs.ray_init.num_cpus=4"],  # 1 + 1 unit + 3 a GPU
         (["ray_kwargs.ray_init.num_cpus=11", f"{UNITS}=8"], ["ray_kwargs.ray_init.num_cpus=11"]),
@@ -153,6 +150,7 @@ TYPES: list[tuple[list[str], list[str]]] = [
     (["rpg.reference.mode=every_k"], ["rpg.reference.every_k=null"]),
     ([f"+{A}.policy_loss.clip_scope=all"], []),
     (["+trainer.totl_training_steps=3"], []),
+    (["+algorithm.lamda=0.9"], []),
     (["reward.reward_manager=5"], []),
     ([f"{R}.temperature=0"], []),
     ([f"{DIRECTORY}='/tmp/$HOME'"], []),

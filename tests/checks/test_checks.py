@@ -9,7 +9,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from rpg.checks import preflight, user
-from rpg.checks.preflight import CHEAP_OR_VERL
 from rpg.config.compose import compose
 from rpg.data.parquet import SCHEMA as COLUMNS
 from rpg.data.parquet import Problem, make_row, write_together
@@ -56,7 +55,7 @@ def write_truths(path: Path, truths: Sequence[str]) -> None:
     write_together({path: rows})
 
 
-CHECKS = {check.__name__: check for checks in preflight.CHECKS.values() for check in checks}
+CHECKS = {check.__name__: check for check in preflight.CHECKS}
 EACH = [
     (name, *(case if isinstance(case, tuple) else (case, [case[-1]])))
     for name, cases in CASES.items()
@@ -105,7 +104,7 @@ def assert_blamed(errors, blamed):
 )
 def test_what_is_right_though_it_is_unusual(toy, overrides, monkeypatch):
     monkeypatch.setenv("VERL_PLATFORM", "cpu")
-    assert preflight.refuse(run_of(toy, *overrides), CHEAP_OR_VERL) == []  # not even a warning
+    assert preflight.refuse(run_of(toy, *overrides), preflight.CHECKS) == []  # not even a warning
 
 
 @pytest.mark.parametrize(("name", "overrides", "said"), WARNED, ids=[f"{name}-{o}" for name, o, _ in WARNED])
@@ -148,7 +147,7 @@ def test_doctor_tries_an_own_reward(furnished, tmp_path, body, level, said):
     (tmp_path / "mine.py").write_text(f"def reward(response, answer):\n  {body}\n")
     path, riddles = f"rpg.reward={tmp_path / 'mine.py'}", furnished / "riddles.parquet"
     run, _ = compose(None, [*overrides(furnished), path, f"data.val_files={riddles}", "rpg.reward_limit=0.5"])
-    preflight.refuse(run, ["cheap"])
+    preflight.refuse(run, preflight.SETTINGS + preflight.PLACE)
     found = list(user.reward_trial(run))
     assert [one.level for one in found] == [level] * (level is not None)
     assert all(re.search(said, one.message) for one in found)

@@ -11,7 +11,7 @@ from rpg.names import ADVANTAGES
 
 def test_the_run_is_frozen_as_at_a_start(bare_environment, monkeypatch, capsys):
     monkeypatch.setattr(doctor, "plugin", lambda probe: [])
-    monkeypatch.setattr(doctor, "CHECKS", {})
+    monkeypatch.setattr(doctor, "CHECKS", ())
     assert main(["doctor", "grpo_cpu", "trainer.logger=[file,wandb]"]) == 0
     assert "warn  configuration: note: no W&B key" in capsys.readouterr().out
     assert main(["doctor"]) == 0

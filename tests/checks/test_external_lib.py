@@ -69,7 +69,7 @@ def test_own_names_are_registered(toy):
     loss = written(toy / "own_loss.py", LOSS.format(name="rpg_mine"))
     more = written(toy / "own_estimator.py", ESTIMATOR)
     chosen = [f"{L}=rpg_mine", "algorithm.adv_estimator=my_estimator"]
-    assert preflight.refuse(composed(toy, f"rpg.external_lib=[{loss},{more}]", *chosen)) == []
+    assert preflight.refuse(composed(toy, f"rpg.external_lib=[{loss},{more}]", *chosen), preflight.CHECKS) == []
 
 
 @pytest.mark.slow

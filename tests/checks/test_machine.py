@@ -11,7 +11,7 @@ import torch
 
 from rpg import gpu_host, plan
 from rpg.checks import machine
-from rpg.config.compose import compose
+from rpg.cli import main
 from rpg.verl_plugin.resolvers import detected_memory
 from tests.builders.toy_run import run_config, run_of
 
@@ -20,7 +20,6 @@ LINES = [
     "0, GPU-aaaa1111, NVIDIA H100 80GB HBM3, 81559, {0}, {1}",
     "1, GPU-bbbb2222, NVIDIA RTX 4090, 24564, {0}, [N/A]",
 ]
-RUN = ("trainer.experiment_name=t", "trainer.n_gpus_per_node=1", "trainer.device=cuda")
 BUCKET = "actor_rollout_ref.rollout.checkpoint_engine.update_weights_bucket_megabytes"
 
 
@@ -62,9 +61,9 @@ def test_visible_gpus(two_gpus, monkeypatch, value, indices, gigabytes):
     assert detected_memory() == gigabytes
 
 
-def test_the_smallest_gpu_must_hold_the_run(two_gpus, tmp_path):
-    (found,) = machine.memory(compose(None, [*RUN])[0])
-    assert "25.8 GB do not hold the run: update" in str(found)
+def test_the_smallest_gpu_must_hold_the_run(two_gpus, tmp_path, capsys):
+    assert main(["plan", "grpo_7b"]) == 1
+    assert "DOES NOT FIT 8 x 25.8 GB" in capsys.readouterr().out
     answers(tmp_path / "bin", "580.65.06", "Enabled")  # a GPU in parts has no memory that is known
     assert [gpu.index for gpu in gpu_host.visible()] == [1]
     for answer in ("exit 9", "echo a,b,c,d,e,f"):

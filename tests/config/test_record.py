@@ -88,5 +88,6 @@ def test_the_lists_name_keys_of_verl(tmp_path):
     optional = {f"{ACTOR}.policy_loss.{name}" for name in ("z_old", "kl_coef", "clip_scope", "clip_branch")} | {
         f"{MODEL}.tokenizer_path", "trainer.rollout_data_dir", "trainer.checkpoint_callback_class", REWARD_FILE,
         "ray_kwargs.ray_init.runtime_env.env_vars", "actor_rollout_ref.ref.use_fused_kernels",
+        "algorithm.gdpo_reward_keys", "algorithm.gdpo_reward_weights",
     }  # fmt: skip
     assert {*RESUMABLE, *VALIDATION, *PATHS, *TYPES} - sections - optional == set()

@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 from omegaconf import OmegaConf
+from verl.utils.config import omega_conf_to_dataclass
 
-from rpg.checks.preflight import refuse
+from rpg.checks import verl
+from rpg.checks.preflight import SETTINGS, refuse
 from rpg.config.compose import compose_config, of_script, resolve
 from rpg.config.freeze import freeze
 from rpg.config.run_config import RunConfig
@@ -76,9 +78,11 @@ def test_the_made_files_are_those_of_the_grammar():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COVER)
 def test_a_script_runs_what_its_name_says_and_verl_accepts_it(name):
-    """All preflight checks of settings, including verl's own validation."""
+    """It passes the checks of settings, and verl's workers can build their dataclasses."""
     run, config, parts = run_of(name), composed(name), NAMES[name]
-    assert not refuse(run, ["cheap", "verl"], ["settings"])
+    assert not refuse(run, (*SETTINGS, verl.registered))
+    for section in (config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout):
+        omega_conf_to_dataclass(section)
     assert run.devices == (1 if parts.size == "cpu" else 8)
     assert config.trainer.experiment_name == config.rpg.script == name
     assert config.rpg.method == parts.method
