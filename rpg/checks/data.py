@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from rpg.config.run_config import RunConfig
 from rpg.config.verl_keys import MODEL, ROLLOUT
 from rpg.data.check import score_remedy
-from rpg.data.prompts import NoTokenizer, PromptCount, PromptTokenizer, count_prompts
+from rpg.data.prompts import NoTokenizer, PromptTokenizer, count_prompts
 from rpg.data.readers import DataError, read_file
 from rpg.diagnostics import Diagnostic, Findings, shown
 from rpg.rewards import is_known
@@ -122,21 +122,13 @@ def prompts_fit(run: RunConfig) -> Findings:
         message, level = f"the chat template of {path} does not read it", "error" if near else "warning"
         yield run.error(f"data.apply_chat_template_kwargs.{name}", message, near or "remove it", level)
     counts = [(file, count_prompts(_prompts(file, run["data.prompt_key"]), tokenizer, limit)) for file in files]
+    longest = max(count.longest for _, count in counts)
     for file, count in counts:
         if count.unusable:
             remedy = f"change the row or leave it out; a template that takes it is set by {MODEL}.custom_chat_template"
             yield file.error(f"{count.first_unusable} ({count.unusable} rows)", remedy)
-    yield from _too_long(run, counts)
-
-
-def _too_long(run: RunConfig, counts: list[tuple[DataFile, PromptCount]]) -> Findings:
-    """Report prompts that verl would cut, or leave out if that is asked for; counts: each file and its prompts."""
-    longest = max(count.longest for _, count in counts)
-    for file, count in counts:
-        of_file = f"{len(count.too_long)} of {len(count.lengths)} prompts of {file.name}"
-        if count.too_long and run[FILTERED]:
-            yield run.error(FILTERED, f"leaves out {of_file}", "", "warning")
-        elif count.too_long:
+        if count.too_long and not run[FILTERED]:
+            of_file = f"{len(count.too_long)} of {len(count.lengths)} prompts of {file.name}"
             more = f"up to {count.longest} tokens (first: row {count.too_long[0]}): verl would cut their beginning"
             remedy = f"set it to {longest}, or {FILTERED}=true to leave them out"
             yield run.error("data.max_prompt_length", f"{of_file} are longer, {more}", remedy)

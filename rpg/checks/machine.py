@@ -82,11 +82,11 @@ def shared_memory(run: RunConfig) -> Findings:
 
     A process that writes beyond /dev/shm is killed without a message; Ray only moves its objects to a disk.
     """
-    shape = _shape(run)
-    if run.cluster or (run.on_cpu and shape is None):
+    shape, on_cpu = _shape(run), run["trainer.device"] == "cpu"
+    if run.cluster or (on_cpu and shape is None):
         return
     need, free = SHARED_MEMORY + run[GPUS] * QUEUE, shutil.disk_usage("/dev/shm").free
-    if run.on_cpu and shape:
+    if on_cpu and shape:
         need = run[GPUS] * min(run[BUCKET] * MIB, shape.parameters * bytes_of(run[f"{FSDP}.model_dtype"]))
     if free < need:
         message = f"has {free / 1e6:.0f} MB free, and the run needs {need / 1e6:.0f}"

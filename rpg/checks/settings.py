@@ -103,9 +103,6 @@ def checkpoints_and_logs(run: RunConfig) -> Findings:
         if isinstance(run[key], list) and (missing := sorted(needed - {*run[key]})):
             level = "error" if "model" in missing else "warning"
             yield run.error(key, f"lacks {', '.join(missing)}: a resume begins anew with them", "add them", level)
-    if run["trainer.save_freq"] < 1 and not run["trainer.val_only"]:
-        message = "saves no checkpoint to resume, evaluate or export"
-        yield run.error("trainer.save_freq", message, "set it to a number of steps", "warning")
     mode, path = "trainer.resume_mode", "trainer.resume_from_path"
     if (run[mode] == "resume_path") != (run[path] is not None):
         yield run.error(path, f"does not agree with {run.shown(mode)}", f"set both, as {mode}=resume_path, or none")

@@ -4,13 +4,14 @@ Checks, the run's files and verl all use this configuration.
 """
 
 import contextlib
+import copy
 import json
 import os
 from pathlib import Path
 from typing import Any
 
 from rpg.config.run_config import RunConfig, logs_to
-from rpg.config.verl_keys import EXTERNAL_LIB, PATHS, RAY, REWARD, REWARD_FILE
+from rpg.config.verl_keys import EXTERNAL_LIB, MODEL, PATHS, RAY
 from rpg.dotted import put
 from rpg.files.atomic import METRICS, SAMPLES
 from rpg.files.integrity import newest_complete
@@ -28,15 +29,12 @@ LOOPBACK = {
 }
 
 
-ABSOLUTE = ("data.train_files", "data.val_files", REWARD, REWARD_FILE, EXTERNAL_LIB)
-
-
 def freeze(run: RunConfig, *, contents: bool = True) -> RunConfig:
     """Return the frozen configuration: absolute directories, the checkpoint to resume from, Ray's environment.
 
     Has no side effects; reads a checkpoint that may be resumed from. contents: whether to verify its checksums.
     """
-    config = run.copy()
+    config = copy.deepcopy(run.config)
     for key in PATHS:
         if (path := run[key]) is not None:
             put(config, key, _local(key, path) if isinstance(path, str) else [_local(key, part) for part in path])
@@ -64,12 +62,12 @@ def freeze(run: RunConfig, *, contents: bool = True) -> RunConfig:
 
 
 def _local(key: str, path: str) -> str:
-    """Return a path without ~ and without a / at its end, as verl opens it; that of data or code absolute."""
+    """Return a path without ~ and without a / at its end, as verl opens it; absolute, unless it may be a hub's name."""
     path = path.removeprefix("file://")
     if "://" in path or (key == EXTERNAL_LIB and not path.endswith(external.FILE)):  # an address, a module
         return path
     local = os.path.expanduser(path).rstrip("/") or path
-    return os.path.abspath(local) if key in ABSOLUTE else local
+    return local if key.startswith(MODEL) else os.path.abspath(local)
 
 
 def environment(config: dict[str, Any]) -> dict[str, str]:

@@ -3,7 +3,6 @@
 Its constructor checks types and ranges, so that an invalid one cannot exist. Does not import verl.
 """
 
-import copy
 import os
 from dataclasses import dataclass
 from functools import cached_property
@@ -51,10 +50,6 @@ class RunConfig:
         """The section rpg:."""
         return Section(**self.config["rpg"])
 
-    def copy(self) -> dict[str, Any]:
-        """Return a copy of the configuration."""
-        return copy.deepcopy(self.config)
-
     def yaml(self) -> str:
         """Return the configuration as YAML."""
         from omegaconf import OmegaConf
@@ -78,11 +73,6 @@ class RunConfig:
     def cluster(self) -> bool:
         """Whether the run uses the devices of a running Ray cluster."""
         return bool(os.environ.get("RAY_ADDRESS"))
-
-    @property
-    def on_cpu(self) -> bool:
-        """Whether it computes on CPUs."""
-        return self["trainer.device"] == "cpu"
 
     @property
     def devices(self) -> int:

@@ -55,14 +55,6 @@ class Reference(BaseModel):
         return value
 
 
-class Preload(BaseModel):
-    """Modules that one process imports for all others (rpg/verl_plugin/cpu/preload)."""
-
-    model_config = STRICT
-    early: list[Line]
-    late: list[Line]
-
-
 class Section(BaseModel):
     """The section; meanings and sources stand beside the values in recipe/rpg/config/rpg_trainer.yaml."""
 
@@ -80,7 +72,7 @@ class Section(BaseModel):
     external_lib: list[Line]
     env: Variables
     data_dir: Line
-    preload: Preload
+    preload: dict[Literal["early", "late"], list[Line]]
     poll_interval: PositiveFloat
     resume_changed: bool
     nonfinite_limit: PositiveInt

@@ -92,12 +92,12 @@ def imports(run: RunConfig) -> Iterator["Preloaded | None"]:
 
     Yields None if nothing is preloaded.
     """
-    if not run.rpg.preload.late or run.cluster:
+    if not run.rpg.preload["late"] or run.cluster:
         yield None
         return
     from rpg.verl_plugin.cpu.preload import Preloaded
 
-    server = Preloaded(run.rpg.preload.early, run.rpg.preload.late)
+    server = Preloaded(run.rpg.preload["early"], run.rpg.preload["late"])
     try:
         yield server
     finally:

@@ -106,7 +106,7 @@ def _train(run: RunConfig, screen: Screen, server: "Preloaded | None") -> None:
 
     from rpg.verl_plugin.task_runner import RPGTaskRunner
 
-    config = OmegaConf.create(run.copy())  # verl writes into its configuration
+    config = OmegaConf.create(run.config)  # a copy: verl writes into its configuration
     auto_set_device(config)
     if server:
         runtime_env = config.ray_kwargs.ray_init.runtime_env

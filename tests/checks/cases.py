@@ -28,11 +28,8 @@ THINKING = f'+{M}.custom_chat_template="{{% if enable_thinking is defined %}}a{{
 # check: its cases; a case is the overrides, of which the last is named, or (overrides, what is named)
 CASES: dict[str, list] = {
     "without_effect": [
-        [f"{A}.clip_ratio=0.3"], ["trainer.default_hdfs_dir=hdfs://x/y"],
-        [f"+{R}.repetition_penalty=1.1"], ["trainer.critic_warmup=5"], [f"{M}.lora.rank=8"],
-        ["reward.custom_reward_function.path=/mine.py"], [f"{M}.external_lib=mine"],
-        ["actor_rollout_ref.hybrid_engine=false"], [f"{A}.optim.lr_warmup_steps_ratio=0.1"],
-        [f"{M}.lora_adapter_path=/a"], [f"{REF}.{ULYSSES}=2"],
+        [f"{A}.clip_ratio=0.3"], [f"+{R}.repetition_penalty=1.1"], ["reward.custom_reward_function.path=/mine.py"],
+        [f"{A}.optim.lr_warmup_steps_ratio=0.1"], [f"{M}.lora_adapter_path=/a"],
     ],
     "mini_batches": [
         [f"{A}.ppo_mini_batch_size=24"], (["trainer.n_gpus_per_node=3"], [f"{A}.ppo_mini_batch_size=16"]),
@@ -129,9 +126,7 @@ CASES: dict[str, list] = {
 WARNED: list[tuple[str, list[str], str | None]] = [
     ("updates", ["method=rpg", f"{A}.loss_agg_mode=seq-mean-token-sum-norm"], f"{A}.loss_scale_factor="),
     ("checkpoints_and_logs", [f"{A}.checkpoint.save_contents=[model,extra]"], "lacks optimizer"),
-    ("checkpoints_and_logs", ["trainer.save_freq=-1"], "trainer.save_freq=-1: saves no checkpoint"),
     ("updates", ["method=rpg", *ONE_UPDATE], f"{A}.ppo_mini_batch_size=16: is data.train_batch_size"),
-    ("updates", ["schedule=async", "pi_old=recomputed", *ONE_UPDATE], "w is 1"),
     ("updates", ["method=grpo", *ONE_UPDATE], None),
     ("updates", ["method=rpg", f"{A}.ppo_epochs=2", *ONE_UPDATE], None),
     ("updates", ["pi_old=behavior", *ONE_UPDATE], None),

@@ -35,17 +35,6 @@ def found(toy: Path, prompts: list, changes: dict | None = None) -> list[Diagnos
     return list(data.prompts_fit(run_config({**files, f"{MODEL}.path": str(toy / "model"), **(changes or {})})))
 
 
-def test_the_count_and_the_length_that_would_do_are_said(toy):
-    prompts = words(*[20] * 38, 81, 100)
-    [error] = found(toy, prompts)
-    assert (error.level, error.key) == ("error", "data.max_prompt_length")
-    assert "2 of 40 prompts" in error.message
-    assert "up to 100 tokens (first: row 38)" in error.message
-    assert not found(toy, prompts, {"data.max_prompt_length": 100})
-    [warning] = found(toy, prompts, {"data.filter_overlong_prompts": True})
-    assert (warning.level, "leaves out 2 of 40 prompts" in warning.message) == ("warning", True)
-
-
 def test_the_count_is_verls(toy):
     """verl's own filter leaves as many rows; texts with ß and ∑ are longer in bytes than in characters."""
     prompts = [*words(19, 20, 21, 79, 80, 81), [{"role": "user", "content": "ß ∑ " * 30}]]
@@ -57,6 +46,9 @@ def test_the_count_is_verls(toy):
         })  # fmt: skip
         kept = len(RLHFDataset(str(toy / "train.parquet"), AutoTokenizer.from_pretrained(toy / "model"), config))
         assert f"{len(prompts) - kept} of {len(prompts)} prompts" in longer[0].message
+    assert (longer[0].key, longer[0].remedy[:13]) == ("data.max_prompt_length", "set it to 81,")
+    assert not found(toy, prompts, {"data.max_prompt_length": 81})
+    assert not found(toy, prompts, {"data.filter_overlong_prompts": True})
 
 
 def test_template_and_tokenizer_are_the_runs(toy):
@@ -76,7 +68,6 @@ def test_template_and_tokenizer_are_the_runs(toy):
     [
         (ARGUMENT, "lng", "error"),
         (ARGUMENT, "enable_thinking", "warning"),  # of another model
-        (ARGUMENT, "continue_final_message", None),  # transformers' own
         ("{% if not long is defined %}{% set long = 1 %}{% endif %}{{ long }}{{ messages }}", "long", None),
     ],
 )
