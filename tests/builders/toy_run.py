@@ -3,7 +3,6 @@
 import copy
 import functools
 import json
-import struct
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +21,6 @@ from rpg.dotted import put
 CPU = ["profile=cpu", "model=toy", "dataset=toy", "optim=toy", "trainer.experiment_name=t"]
 
 
-def safetensors(values: int = 4) -> bytes:
-    """Return a safetensors file with one float tensor."""
-    header = json.dumps({"w": {"dtype": "F32", "shape": [values], "data_offsets": [0, 4 * values]}}).encode()
-    return struct.pack("<Q", len(header)) + header + bytes(4 * values)
-
-
 def make_toy(folder: Path) -> Path:
     """64 training rows, 8 test rows, and the files of a model directory."""
     write_together({folder / "train.parquet": repeated_rows(toy_problems("train", seed=0, count=64))})
@@ -40,7 +33,7 @@ def make_toy(folder: Path) -> Path:
     tokenizer.save(str(model / "tokenizer.json"))
     template = "{% for m in messages %}<{{ m.role }}> {{ m.content }} {% endfor %}"
     (model / "chat_template.jinja").write_text(template)
-    (model / "model.safetensors").write_bytes(safetensors())
+    (model / "model.safetensors").write_bytes(b"weights")
     return folder
 
 
@@ -85,16 +78,10 @@ def small_run(directory: Path, **changes: Any) -> RunConfig:
 
 def run_of(toy: Path, *more: str) -> RunConfig:
     """Return the toy run with further overrides."""
-    parsed = [OverridesParser.create().parse_overrides([text])[0] for text in more]
-    if any(override.is_delete() for override in parsed):
-        config = compose_config([*overrides(toy), *more])[0]
-    else:
-        groups = [override for override in parsed if "." not in override.key_or_group]
-        config = copy.deepcopy(composed(*(override.input_line for override in groups)))  # type: ignore[misc]
-        for text in overrides(toy)[len(CPU) :]:
-            key, _, value = text.partition("=")
-            OmegaConf.update(config, key, value)
-        for override in parsed:
-            if override not in groups:
-                OmegaConf.update(config, override.key_or_group, override.value(), force_add=override.is_add())
+    parsed = OverridesParser.create().parse_overrides([*overrides(toy)[len(CPU) :], *more])
+    groups = [override.input_line for override in parsed if "." not in override.key_or_group]
+    config = copy.deepcopy(composed(*groups))  # type: ignore[misc]
+    for override in parsed:
+        if override.input_line not in groups:
+            OmegaConf.update(config, override.key_or_group, override.value(), force_add=override.is_add())
     return RunConfig(resolve(config))

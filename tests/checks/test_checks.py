@@ -18,11 +18,6 @@ from tests.builders.checkpoints import write_complete
 from tests.builders.toy_run import make_toy, overrides, run_of
 from tests.checks.cases import CASES, RS, TRUNCATED, TYPES, WARNED, A, R
 
-MODELS = {
-    "gptq": '{"model_type": "llama", "quantization_config": {"quant_method": "gptq"}}',
-    "granite": '{"model_type": "granite", "logits_scaling": 8.0}',
-}
-
 
 @pytest.fixture(scope="module")
 def furnished(tmp_path_factory) -> Path:
@@ -42,11 +37,13 @@ def furnished(tmp_path_factory) -> Path:
     (toy / "resumed/latest_checkpointed_iteration.txt").write_text("5")
     manifest.begin(toy / "cut/global_step_2")
     (write_complete(toy / "cut", 4) / "actor/model_world_size_2_rank_1.pt").write_bytes(b"")
-    (toy / "adapter").mkdir()
-    (toy / "adapter/adapter_config.json").write_text('{"base_model_name_or_path": "maker/base", "r": 12}')
-    for name, config in MODELS.items():
-        (toy / name).mkdir()
-        (toy / name / "config.json").write_text(config)
+    for file, config in (
+        ("adapter/adapter_config.json", '{"base_model_name_or_path": "maker/base", "r": 12}'),
+        ("gptq/config.json", '{"model_type": "llama", "quantization_config": {"quant_method": "gptq"}}'),
+        ("granite/config.json", '{"model_type": "granite", "logits_scaling": 8.0}'),
+    ):
+        (toy / file).parent.mkdir()
+        (toy / file).write_text(config)
     return toy
 
 

@@ -18,17 +18,11 @@ from tests.checks.cases import L, M
 SOCKETS = "rpg.verl_plugin.rollout"
 LOSS = """
 from verl.trainer.ppo.core_algos import register_policy_loss
-
-@register_policy_loss({name!r})
-def loss(old_log_prob, log_prob, advantages, response_mask, loss_agg_mode, config, rollout_is_weights=None):
-    return log_prob.sum(), {{}}
+register_policy_loss({name!r})(lambda *_, **__: None)
 """
 ESTIMATOR = """
 from verl.trainer.ppo.core_algos import register_adv_est
-
-@register_adv_est("my_estimator")
-def estimator(token_level_rewards, response_mask, **_):
-    return token_level_rewards, token_level_rewards
+register_adv_est("my_estimator")(lambda *_, **__: None)
 """
 
 
@@ -43,11 +37,6 @@ def own_registries():
     """What a test registers is gone after it: other files of this process read verl's registries whole."""
     with patch.dict(core_algos.POLICY_LOSS_REGISTRY), patch.dict(core_algos.ADV_ESTIMATOR_REGISTRY):
         yield
-
-
-def written(file: Path, text: str) -> Path:
-    file.write_text(text)
-    return file
 
 
 def composed(toy: Path, *more: str) -> RunConfig:
@@ -66,8 +55,9 @@ def test_files_and_modules_stand_beside_ours(toy, monkeypatch):
 
 @pytest.mark.slow
 def test_own_names_are_registered(toy):
-    loss = written(toy / "own_loss.py", LOSS.format(name="rpg_mine"))
-    more = written(toy / "own_estimator.py", ESTIMATOR)
+    loss, more = toy / "own_loss.py", toy / "own_estimator.py"
+    loss.write_text(LOSS.format(name="rpg_mine"))
+    more.write_text(ESTIMATOR)
     chosen = [f"{L}=rpg_mine", "algorithm.adv_estimator=my_estimator"]
     assert preflight.refuse(composed(toy, f"rpg.external_lib=[{loss},{more}]", *chosen), preflight.CHECKS) == []
 
@@ -81,6 +71,6 @@ def test_what_is_refused(toy):
         ("", "is not registered with verl"),
     ):
         if text is not None:
-            written(toy / "mine.py", text)
+            (toy / "mine.py").write_text(text)
         (error,) = verl.registered(run_config({"rpg.external_lib": [str(toy / "mine.py")], L: "mine_is_missing"}))
         assert said in error.message

@@ -82,49 +82,19 @@ def test_the_cpu_environment_is_named(toy, monkeypatch):
     assert not list(machine.devices(run))
 
 
-def shape_of_size(parameters: float) -> plan.Shape:
-    """Return a shape with about `parameters` parameters in one embedding."""
-    return plan.Shape(int(parameters / 1000), 0, 1, 1, 1, 1, 1000, True)
-
-
-@pytest.mark.parametrize(("free", "bucket", "ranks", "is_short"), [
-    (64, 128, 1, True),  # docker's /dev/shm
-    (64, 16, 1, False),
-    (64, 48, 2, True),
-    (128, 128, 1, False),
+@pytest.mark.parametrize(("free", "settings", "is_short"), [
+    (64, {BUCKET: 128}, True),  # docker's /dev/shm
+    (64, {BUCKET: 16}, False),
+    (64, {BUCKET: 48, "trainer.n_gpus_per_node": 2}, True),
+    (128, {BUCKET: 128}, False),  # a bucket never allocates more than the 100 MB of weights
+    (64, {"trainer.device": "cuda"}, True),  # 1 GiB for NCCL, and vLLM's queue
+    (1184, {"trainer.device": "cuda"}, False),
 ])  # fmt: skip
-def test_a_bucket_that_shared_memory_does_not_hold(monkeypatch, free, bucket, ranks, is_short):
-    """100 MB of embeddings: a bucket never allocates more than the weights."""
+def test_shared_memory(monkeypatch, free, settings, is_short):
+    """Of 25 million parameters in one embedding."""
     monkeypatch.setattr(shutil, "disk_usage", lambda path: {"/dev/shm": SimpleNamespace(free=free * 2**20)}[path])
-    monkeypatch.setattr(machine, "_shape", lambda run: shape_of_size(25e6))
-    run = run_config({BUCKET: bucket, "trainer.n_gpus_per_node": ranks})
-    assert [found.key for found in machine.shared_memory(run)] == ["/dev/shm"] * is_short
-
-
-def test_64_megabytes_of_shared_memory_on_gpus(monkeypatch):
-    """What a container has without --shm-size."""
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=64 * 2**20))
-    (found,) = machine.shared_memory(run_config({"trainer.device": "cuda"}))
-    assert str(found).startswith("/dev/shm: has 67 MB free, and the run needs 1242; docker run")
-
-
-def test_disk(tmp_path, monkeypatch):
-    """Uses the real disk: two checkpoints of 12 bytes per parameter must fit, of a resumed run those not yet there."""
-
-    def refused(checkpoints: float, **more: object) -> bool:
-        """Return whether a disk with space for this many is refused."""
-        shape = shape_of_size(shutil.disk_usage(tmp_path).free / checkpoints / 12)
-        monkeypatch.setattr(machine, "_shape", lambda run: shape)
-        trainer = {"default_local_dir": str(tmp_path / "run"), "save_freq": 20, **more}
-        found = list(machine.disk(run_config({f"trainer.{key}": value for key, value in trainer.items()})))
-        assert [(error.key, error.level) for error in found] == [("trainer.default_local_dir", "error")] * len(found)
-        return bool(found)
-
-    assert [refused(held) for held in (2.5, 1.5)] == [False, True]
-    assert not refused(1.5, save_freq=-1)
-    (tmp_path / "run/global_step_20").mkdir(parents=True)
-    assert not refused(1.5)
-    assert refused(1.5, resume_mode="disable")
+    monkeypatch.setattr(machine, "_shape", lambda run: plan.Shape(25000, 0, 1, 1, 1, 1, 1000, True))
+    assert [found.key for found in machine.shared_memory(run_config(settings))] == ["/dev/shm"] * is_short
 
 
 def test_a_file_that_hides_a_library(tmp_path, monkeypatch):

@@ -1,10 +1,11 @@
-"""One rule for contradictions, and the name of a run."""
+"""Overrides that are refused, and the name of a run."""
 
 import pytest
 
 from rpg.config.compose import compose, parse, run_name, split
 from rpg.diagnostics import Refused
 from rpg.registry import scripts
+from rpg.run import start
 
 A = "actor_rollout_ref.actor"
 CORRECTION = "algorithm.rollout_correction"
@@ -24,6 +25,7 @@ def made(*typed: str, name: str = NAME):
         ([f"{CORRECTION}.bypass_mode=true"], f"{CORRECTION}.bypass_mode", "pi_old=unset makes it false"),
         (["schedule=async", "trainer.v1.trainer_mode=sync"], "trainer.v1.trainer_mode", "makes it colocate_async"),
         (["method=dapo", "rpg.kl_coef=0.1"], "rpg.kl_coef", "has no effect with method=dapo"),
+        (["context=4k"], "context", "the data set's data.max_response_length=32 counts"),
     ],
 )
 def test_an_override_that_contradicts_a_decision_is_refused(typed, key, said):
@@ -39,10 +41,32 @@ def test_an_override_that_contradicts_a_decision_is_refused(typed, key, said):
         ["rpg.kl_coef=0.1", f"{A}.policy_loss.kl_coef=0.1", f"{A}.policy_loss.loss_mode=rpg_rf_urkl_clip_ppo"],
         [f"{A}.clip_ratio_low=0.1", "clip=0.2_0.2", "pi_old=decoupled", f"{CORRECTION}.rollout_is_threshold=5"],
         ["method=null", "algorithm.adv_estimator=grpo", f"{A}.policy_loss.loss_mode=gspo"],
+        ["context=4k", "data.max_response_length=40"],
     ],
 )
 def test_what_agrees_or_is_not_decided_passes(typed):
     made(*typed)
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("~rpg.kl_coeff", "did you mean rpg.kl_coef?"),
+        ("trainer.nnode=2", "did you mean trainer.nnodes?"),
+        ("metod=rpg", "did you mean method?"),
+        ("lr=1", "actor_rollout_ref.actor.optim.lr"),
+        ("foo.bar=1", "no such setting or group"),
+        ("clip=0.3", "0.2_0.28"),
+        ("method=true", "rpg_rf"),
+        ("progress", "write KEY=VALUE"),
+    ],
+)
+def test_an_override_that_hydra_does_not_take_is_told_in_one_line(override, said, capsys):
+    """The nearest key, the entries of a group, or a form that works."""
+    assert start.start(None, ["trainer.experiment_name=t", override]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"error: {override}: ")
+    assert said in line
 
 
 def test_one_beta_reaches_grpo_too():

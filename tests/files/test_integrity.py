@@ -9,7 +9,6 @@ from rpg.files.integrity import newest_complete
 from tests.builders.checkpoints import write_complete, write_verl
 
 MODEL = "actor/model_world_size_2_rank_1.pt"
-OPTIMIZER = "actor/optim_world_size_2_rank_0.pt"
 
 
 def flip(path: Path, place: float = 0.5) -> None:
@@ -25,21 +24,16 @@ def chosen(directory: Path) -> tuple[str | None, list[str], bool]:
     return choice.newest and choice.newest.name, [path.name for path in choice.passed_over], choice.verl_takes_it
 
 
-@pytest.mark.parametrize("name", [MODEL, OPTIMIZER, "data.pt"])
-def test_a_cut_or_missing_file_is_named(tmp_path, name):
-    step = write_complete(tmp_path, 4)
-    (step / name).write_bytes(b"x")
-    assert manifest.fault(step, contents=False).startswith(f"{name} has 1 of ")
-    (step / name).unlink()
-    assert manifest.fault(step).startswith(f"{name} has 0 of ")
-
-
 @pytest.mark.parametrize(("name", "place"), [(MODEL, 0.0), ("data.pt", 1.0)])
-def test_a_flipped_bit(tmp_path, name, place):
+def test_a_flipped_bit_and_a_cut_or_missing_file_are_named(tmp_path, name, place):
     step = write_complete(tmp_path, 4)
     flip(step / name, place)
     assert manifest.fault(step).startswith(name)
     assert manifest.fault(step, contents=False) is None
+    (step / name).write_bytes(b"x")
+    assert manifest.fault(step, contents=False).startswith(f"{name} has 1 of ")
+    (step / name).unlink()
+    assert manifest.fault(step).startswith(f"{name} has 0 of ")
 
 
 def test_the_newest_complete_one_is_taken(tmp_path):
@@ -52,22 +46,17 @@ def test_the_newest_complete_one_is_taken(tmp_path):
     assert chosen(tmp_path) == ("global_step_10", [], True)
 
 
-def test_damaged_newer_ones_are_passed_over(tmp_path):
+def test_damaged_newer_ones_and_killed_saves_are_passed_over(tmp_path):
     write_complete(tmp_path, 4)
+    manifest.begin(tmp_path / "global_step_6")
+    assert chosen(tmp_path) == ("global_step_4", ["global_step_6"], True)
+    write_verl(tmp_path, 6)  # killed after the tracker
+    assert chosen(tmp_path) == ("global_step_4", ["global_step_6"], False)
     flip(write_complete(tmp_path, 6) / MODEL)
     (write_complete(tmp_path, 8) / "data.pt").write_bytes(b"")
     assert chosen(tmp_path) == ("global_step_4", ["global_step_8", "global_step_6"], False)
     (tmp_path / "global_step_4/data.pt").unlink()
     assert chosen(tmp_path)[0] is None
-
-
-@pytest.mark.parametrize("after_tracker", [False, True])
-def test_a_save_that_was_killed_is_passed_over(tmp_path, after_tracker):
-    write_complete(tmp_path, 4)
-    manifest.begin(tmp_path / "global_step_6")
-    if after_tracker:
-        write_verl(tmp_path, 6)
-    assert chosen(tmp_path) == ("global_step_4", ["global_step_6"], not after_tracker)
 
 
 def test_checkpoints_of_an_earlier_run_in_the_directory(tmp_path):

@@ -8,66 +8,57 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-SAYS = '#!/bin/sh\necho "{0} $*"\n'
 GPU, CPU = "7b/run_dapo_7b.sh", "cpu/run_dapo_cpu.sh"
+CONDA, VENV = {"CONDA_PREFIX": "{root}/conda"}, {"VIRTUAL_ENV": "{root}/venv"}
+NAMED = {"PYTHON": "{root}/an = odd name/bin/python3"}
+SETUP, BOTH = ["tree/.venv/bin/python"], ["tree/.venv/bin/python", "tree/.venv-gpu/bin/python"]
+OF_SETUP = {"VIRTUAL_ENV": "{root}/tree/.venv"}
 
 
-class Machine:
-    """A checkout, and a PATH with its own python3."""
-
-    def __init__(self, root: Path):
-        self.root, self.tree = root, root / "tree"
-        shutil.copytree(ROOT / "recipe", self.tree / "recipe", ignore=shutil.ignore_patterns("__pycache__"))
-        self.python("bin/python3")
-
-    def python(self, name: str, text: str = SAYS) -> str:
-        """Make an interpreter below the root; return the directory of its environment."""
-        path = self.root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text.format(name))
-        path.chmod(0o755)
-        return str(path.parents[1])
-
-    def run(self, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        path = f"{self.root / 'bin'}{os.pathsep}{os.defpath}"
-        return subprocess.run(
-            ["bash", *command], env={"PATH": path, **environment}, cwd=self.root, capture_output=True, text=True,
-            check=False,
-        )  # fmt: skip
-
-    def taken(self, script: str, *overrides: str, **environment: str) -> str:
-        """Return the interpreter that a launch script starts."""
-        return self.run(str(self.tree / "recipe/rpg" / script), *overrides, **environment).stdout.partition(" ")[0]
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory) -> Path:
+    """Return a directory with a checkout, tree, and interpreters in bin, conda, venv, and one of an odd name."""
+    root = tmp_path_factory.mktemp("machine")
+    shutil.copytree(ROOT / "recipe", root / "tree/recipe", ignore=shutil.ignore_patterns("__pycache__"))
+    for folder in ("bin", "conda/bin", "venv/bin", "an = odd name/bin"):
+        interpreter(root, f"{folder}/python3")
+    return root
 
 
-@pytest.fixture
-def machine(tmp_path):
-    return Machine(tmp_path)
+def interpreter(root: Path, name: str) -> None:
+    path = root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f'#!/bin/sh\necho "{name} $*"\n')
+    path.chmod(0o755)
 
 
-def test_a_gpu_run_takes_what_is_active(machine):
-    machine.python("tree/.venv/bin/python")
-    assert machine.taken(GPU) == "bin/python3"  # .venv holds CPU builds
-    machine.python("tree/.venv-gpu/bin/python")
-    assert machine.taken(GPU) == "tree/.venv-gpu/bin/python"
-    conda = machine.python("conda/bin/python3")
-    assert machine.taken(GPU, CONDA_PREFIX=conda) == "conda/bin/python3"
-    venv = machine.python("venv/bin/python3")
-    assert machine.taken(GPU, CONDA_PREFIX=conda, VIRTUAL_ENV=venv) == "venv/bin/python3"
-    (machine.tree / ".venv/.rpg-setup").write_text("")  # setup.sh's, also if it is active
-    assert machine.taken(GPU, VIRTUAL_ENV=str(machine.tree / ".venv")) == "tree/.venv-gpu/bin/python"
-    named = machine.python("an = odd name/bin/python3")
-    assert machine.taken(GPU, VIRTUAL_ENV=venv, PYTHON=f"{named}/bin/python3") == "an"
-
-
-def test_the_cpu_profile_takes_its_own(machine):
-    """Regardless of the active environment, such as conda's base or a GPU environment."""
-    venv = machine.python("venv/bin/python3")
-    assert machine.taken(CPU, VIRTUAL_ENV=venv) == "venv/bin/python3"
-    assert "profile=cpu" in machine.run(str(machine.tree / "recipe/rpg" / CPU), VIRTUAL_ENV=venv).stderr
-    machine.python("tree/.venv/bin/python")
-    assert machine.taken(GPU, "profile=cpu", "model=toy") == "tree/.venv/bin/python"
-    assert machine.taken(GPU, "trainer.project_name=profile=cpu") == "bin/python3"
-    machine.python("tree/.venv-gpu/bin/python")
-    assert machine.taken(CPU, VIRTUAL_ENV=venv, CONDA_PREFIX=venv) == "tree/.venv/bin/python"
-    assert machine.taken(CPU, "profile=gpu_sdpa") == "tree/.venv-gpu/bin/python"
+@pytest.mark.parametrize(
+    ("made", "variables", "command", "taken"),
+    [
+        (SETUP, {}, [GPU], "bin/python3"),  # .venv holds CPU builds
+        (BOTH, {}, [GPU], "tree/.venv-gpu/bin/python"),
+        (BOTH, CONDA, [GPU], "conda/bin/python3"),
+        (BOTH, CONDA | VENV, [GPU], "venv/bin/python3"),
+        (BOTH, OF_SETUP, [GPU], "tree/.venv-gpu/bin/python"),
+        (BOTH, VENV | NAMED, [GPU], "an = odd name/bin/python3"),
+        # the CPU profile takes its own, whatever is active, such as conda's base or a GPU environment
+        ([], VENV, [CPU], "venv/bin/python3"),
+        (SETUP, VENV, [GPU, "profile=cpu", "model=toy"], "tree/.venv/bin/python"),
+        (SETUP, {}, [GPU, "trainer.project_name=profile=cpu"], "bin/python3"),
+        (BOTH, VENV | CONDA, [CPU], "tree/.venv/bin/python"),
+        (BOTH, {}, [CPU, "profile=gpu_sdpa"], "tree/.venv-gpu/bin/python"),
+    ],
+)
+def test_the_python_of_a_launch_script(machine, made, variables, command, taken):
+    for environment in (".venv", ".venv-gpu"):
+        shutil.rmtree(machine / "tree" / environment, ignore_errors=True)
+    for name in made:
+        interpreter(machine, name)
+        (machine / name).parents[1].joinpath(".rpg-setup").touch()  # by scripts/setup.sh
+    variables = {name: value.format(root=machine) for name, value in variables.items()}
+    script = machine / "tree/recipe/rpg" / command[0]
+    done = subprocess.run(
+        ["bash", script, *command[1:]], capture_output=True, text=True, check=False,
+        env={"PATH": f"{machine / 'bin'}{os.pathsep}{os.defpath}", **variables},
+    )  # fmt: skip
+    assert done.stdout.startswith(f"{taken} ")

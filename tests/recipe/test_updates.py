@@ -39,10 +39,11 @@ def batch() -> dict[str, torch.Tensor | np.ndarray]:
     rewards[torch.arange(len(last)), last] = torch.randint(0, 2, (len(last),), generator=generator).double() * 2 - 1
     old = -1 - normal(1.0).abs()
     return {
-        "rewards": rewards,
-        "mask": mask,
-        "old": old,
-        "reference": old + normal(0.3),
+        "token_level_rewards": rewards,
+        "token_level_scores": rewards,
+        "response_mask": mask,
+        "old_log_probs": old,
+        "ref_log_prob": old + normal(0.3),
         "later": old + normal(0.4),  # ratios from about 0.4 to 2.5: on both sides of both clips
         "uid": np.repeat(np.arange(GROUPS), SIZE).astype(object),
     }
@@ -62,16 +63,7 @@ def gradient(name: str) -> torch.Tensor:
     config = composed(name)
     actor = omega_conf_to_dataclass(config.actor_rollout_ref.actor)
     algorithm = omega_conf_to_dataclass(config.algorithm)
-    data = DataProto.from_single_dict(
-        {
-            "token_level_rewards": batch()["rewards"],
-            "token_level_scores": batch()["rewards"],
-            "old_log_probs": batch()["old"],
-            "ref_log_prob": batch()["reference"],
-            "response_mask": batch()["mask"],
-            "uid": batch()["uid"].astype(object),
-        }
-    )
+    data = DataProto.from_single_dict(dict(batch()))
     if algorithm.use_kl_in_reward:
         data, _ = apply_kl_penalty(data, get_kl_controller(algorithm.kl_ctrl), algorithm.kl_penalty)
     norm = algorithm.norm_adv_by_std_in_grpo
@@ -79,20 +71,20 @@ def gradient(name: str) -> torch.Tensor:
 
     actor.global_batch_info["loss_scale_factor"] = actor.loss_scale_factor  # as ppo_loss does
     log_prob = batch()["later"].clone().requires_grad_()
-    fixed = batch()["reference"] if config.rpg.reference.mode == "fixed" else None
+    fixed = batch()["ref_log_prob"] if config.rpg.reference.mode == "fixed" else None
     token = MICRO_BATCH.set(MicroBatch(ref_log_prob=fixed))  # as rpg.verl_plugin.actor_loss does
     loss, _ = get_policy_loss_fn(actor.policy_loss.loss_mode)(
-        old_log_prob=batch()["old"],
+        old_log_prob=batch()["old_log_probs"],
         log_prob=log_prob,
         advantages=data.batch["advantages"].double(),
-        response_mask=batch()["mask"],
+        response_mask=batch()["response_mask"],
         loss_agg_mode=actor.loss_agg_mode,
         config=actor,
     )
     MICRO_BATCH.reset(token)
     if actor.use_kl_loss:  # as verl.workers.utils.losses.ppo_loss does
-        kl = kl_penalty(log_prob, batch()["reference"], actor.kl_loss_type)
-        loss = loss + actor.kl_loss_coef * agg_loss(kl, batch()["mask"], actor.loss_agg_mode)
+        kl = kl_penalty(log_prob, batch()["ref_log_prob"], actor.kl_loss_type)
+        loss = loss + actor.kl_loss_coef * agg_loss(kl, batch()["response_mask"], actor.loss_agg_mode)
     return torch.autograd.grad(loss, log_prob)[0]
 
 
@@ -100,7 +92,7 @@ def test_every_method_is_one_of_its_own():
     gradients = {name: gradient(name) for name in ON_A_CPU}
     for mine in gradients.values():
         assert mine.isfinite().all()
-        assert (mine[batch()["mask"] == 0] == 0).all()
+        assert (mine[batch()["response_mask"] == 0] == 0).all()
     for one, other in itertools.combinations(ON_A_CPU, 2):
         apart = (gradients[one] - gradients[other]).norm()
         assert apart >= SAME * gradients[one].norm(), (one, other)

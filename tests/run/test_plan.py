@@ -2,9 +2,7 @@
 
 import copy
 import functools
-import json
 import shutil
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -16,9 +14,6 @@ from rpg.cli import main
 from rpg.config.compose import compose_config, resolve
 from rpg.config.run_config import RunConfig
 
-SMALL = {"model_type": "qwen2", "hidden_size": 64, "num_hidden_layers": 2, "intermediate_size": 128, "vocab_size": 1000,
-         "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 10240}  # fmt: skip
-SCRIPT = "rpg_7b_urkl1e-4_rf_clip_ppo_0.2_0.28"
 A, M = "actor_rollout_ref.actor", "actor_rollout_ref.model"
 TINY = plan.Shape(hidden=8, layers=2, intermediate=16, heads=2, kv_heads=1, head_dim=4, vocabulary=10, tied=False)
 
@@ -48,7 +43,6 @@ def rollout(s: RunConfig) -> float:
 TRACED = [
     (["model=qwen2.5-math-7b"], 8, 26.83),
     (["model=qwen2.5-math-7b"], 16, 19.21),
-    (["model=qwen2.5-math-7b", f"{A}.ppo_max_token_len_per_gpu=8192"], 8, 22.65),
     (["model=qwen3-4b", f"{A}.ppo_max_token_len_per_gpu=8192"], 1, 80.45),
     (["model=qwen3-4b", f"{M}.enable_gradient_checkpointing=false"], 8, 115.64),
     (["model=qwen3-4b", "profile=gpu_sdpa"], 8, 16.91),
@@ -61,20 +55,24 @@ def test_memory_is_what_was_traced(overrides, devices, traced):
     assert held == pytest.approx(traced * 1e9, rel=0.04)
 
 
-def test_lora_has_gradients_and_moments_of_the_adapter_alone():
-    full, lora = (update(of("model=qwen3-4b", f"{M}.lora_rank={rank}")) for rank in (0, 32))
-    model, adapter = 4.022e9, 32 * 36 * (2 * (2560 + 4096) + 2 * (2560 + 1024) + 3 * (2560 + 9728))
-    assert full - lora == pytest.approx((12 * model - 16 * adapter) / 8, rel=1e-3)
+F, MODEL = f"{A}.fsdp_config", 4.022e9  # parameters of Qwen3-4B, on 8 GPUs
+ADAPTER = 32 * 36 * (2 * (2560 + 4096) + 2 * (2560 + 1024) + 3 * (2560 + 9728))
+HSDP = 1 / 8 - 1 / 2  # every group of two holds the model
 
 
-def test_offloading_moves_the_state():
-    """verl's switches offload during rollouts, offload_policy always."""
-    fsdp = f"{A}.fsdp_config"
-    plain = of("model=qwen3-4b")
-    moved = of("model=qwen3-4b", f"{fsdp}.param_offload=true", f"{fsdp}.optimizer_offload=true")
-    assert rollout(plain) - rollout(moved) == pytest.approx(12 * 4.022e9 / 8, rel=1e-3)  # weights and moments
-    always = of("model=qwen3-4b", f"{fsdp}.offload_policy=true")
-    assert update(plain) - update(always) == pytest.approx(16 * 4.022e9 / 8, rel=1e-3)
+@pytest.mark.parametrize(
+    ("held", "changes", "less"),
+    [
+        (update, [f"{M}.lora_rank=32"], (12 * MODEL - 16 * ADAPTER) / 8),  # gradients and moments of the adapter alone
+        # verl's switches offload weights and moments during rollouts, offload_policy always
+        (rollout, [f"{F}.param_offload=true", f"{F}.optimizer_offload=true"], 12 * MODEL / 8),
+        (update, [f"{F}.offload_policy=true"], 16 * MODEL / 8),
+        (update, [f"{F}.fsdp_size=2"], 16 * MODEL * HSDP),
+        (rollout, [f"{F}.fsdp_size=2"], 12 * MODEL * HSDP),
+    ],
+)
+def test_what_a_setting_saves(held, changes, less):
+    assert held(of("model=qwen3-4b")) - held(of("model=qwen3-4b", *changes)) == pytest.approx(less, rel=1e-3)
 
 
 def test_tokens_of_the_cache_by_hand():
@@ -93,37 +91,27 @@ def test_memory_of_the_host():
     assert list(parts.values()) == pytest.approx([8 * 4 * 4.022e9, 4 * 4.022e9, 0], rel=1e-3)
 
 
-def test_every_group_of_hsdp_holds_the_model():
-    plain, hsdp = (of("model=qwen3-4b", f"{A}.fsdp_config.fsdp_size={size}") for size in (-1, 2))
-    model = 4.022e9
-    assert update(hsdp) - update(plain) == pytest.approx(16 * model * (1 / 2 - 1 / 8), rel=1e-3)
-    assert rollout(hsdp) - rollout(plain) == pytest.approx(12 * model * (1 / 2 - 1 / 8), rel=1e-3)
-
-
 @pytest.mark.parametrize(
     ("changes", "each"),
     [
-        ([], 12),  # fp32 weights, two moments
-        (["rpg.reference.mode=every_k", "rpg.reference.every_k=2"], 16),
-        ([f"{A}.fsdp_config.model_dtype=bf16"], 6),
-        ([f"{A}.fsdp_config.fsdp_size=2"], 48),  # every group of 2 of the 8 ranks saves all
+        ([], 24),  # two of fp32 weights and two moments
+        (["rpg.reference.mode=every_k", "rpg.reference.every_k=2"], 32),
+        ([f"{F}.model_dtype=bf16"], 12),
+        ([f"{F}.fsdp_size=2"], 96),  # every group of 2 of the 8 ranks saves all
+        (["trainer.save_freq=-1"], 0),
+        (["trainer.default_local_dir={resumed}"], 12),  # one is there
+        (["trainer.default_local_dir={resumed}", "trainer.resume_mode=disable"], 24),
     ],
 )
-def test_two_checkpoints_by_hand(changes, each, monkeypatch):
-    run = of("model=qwen2.5-math-7b", *changes)
+def test_two_checkpoints_by_hand(changes, each, tmp_path, monkeypatch):
+    """each: bytes per parameter that the disk must have."""
+    (tmp_path / "global_step_20").mkdir()
+    run = of("model=qwen2.5-math-7b", *(change.format(resumed=tmp_path) for change in changes))
     monkeypatch.setattr(machine, "_shape", lambda _: TINY)
-    for more, count in ((0, 0), (-1, 1)):
-        free = SimpleNamespace(free=2 * each * TINY.parameters + more)
+    for more, keys in ((0, []), (-1, ["trainer.default_local_dir"] * bool(each))):
+        free = SimpleNamespace(free=each * TINY.parameters + more)
         monkeypatch.setattr(shutil, "disk_usage", lambda _, free=free: free)
-        assert len(list(machine.disk(run))) == count
-
-
-@pytest.fixture
-def small(tmp_path, monkeypatch) -> Path:
-    """Return a model directory with only a configuration."""
-    (tmp_path / "config.json").write_text(json.dumps(SMALL))
-    monkeypatch.setenv("MODEL_PATH", str(tmp_path))
-    return tmp_path
+        assert [found.key for found in machine.disk(run)] == keys
 
 
 def test_one_gpu_of_a_size(monkeypatch, capsys):
@@ -135,9 +123,8 @@ def test_one_gpu_of_a_size(monkeypatch, capsys):
     assert (printed.count("DOES NOT FIT"), printed.count("34.4 GB a node")) == (1, 2)
 
 
-def test_what_cannot_be_planned(small, capsys):
-    assert main(["plan", SCRIPT, f"{M}.path=someone/else"]) == 2
-    assert f"{M}.path=someone/else: has no config.json" in capsys.readouterr().err
-    (small / "config.json").write_text(json.dumps({**SMALL, "num_experts": 8}))
-    assert main(["plan", SCRIPT]) == 2
-    assert f"{small / 'config.json'}: no estimate for this kind of model: " in capsys.readouterr().err
+def test_what_cannot_be_planned(tmp_path, capsys):
+    (tmp_path / "config.json").write_text('{"num_experts": 8}')
+    for model, said in (("someone/else", "has no config.json"), (str(tmp_path), "no estimate for this kind of model")):
+        assert main(["plan", "rpg_7b_urkl1e-4", f"{M}.path={model}"]) == 2
+        assert said in capsys.readouterr().err

@@ -53,10 +53,7 @@ def test_progress_without_a_terminal(tmp_path):
     assert screen.progress == "step 2 of 9"
     text = shown(tmp_path, [{"critic/score/mean": 0.5, "val-core/x/reward/mean@1": -0.4}])[0]
     assert "test score -0.400 reward +0.50" in text
-
-
-def test_a_metric_that_is_not_a_number_does_not_end_the_run(tmp_path):
-    """An advantage or log-prob that is NaN skips an optimizer step; the logger writes such metrics as null."""
+    # an advantage or log-prob that is NaN skips an optimizer step; the logger writes such metrics as null
     step = dict.fromkeys(("critic/advantages/max", "critic/advantages/min", "actor/rpg_kl", "val-core/x/acc/mean@1"))
     text, _ = shown(tmp_path, [{**step, "critic/score/mean": 0.5, "actor/pg_clipfrac": 0.1}])
     assert "reward +0.50 clip 10.0%" in text
@@ -72,11 +69,9 @@ def test_warnings_of_the_trainer_are_shown_once_a_kind(tmp_path):
         with open(tmp_path / "run.log", "a") as log:
             log.write(lines)
         screen.update()
-    shown = terminal.getvalue()
-    assert " ".join(shown.split()) == (
+    assert " ".join(terminal.getvalue().split()) == (
         "warning: step 2: 97 of 256 responses of train were left out; reasons are in the log warning: step 3: another"
     )
-    assert max(map(len, shown.splitlines())) <= 80
 
 
 STALLS = """
@@ -100,7 +95,6 @@ time.sleep(3)
         ("0.8", "", 3, [], 1),  # three steps in time, then none
         ("", "0.8", 9, [], 1),  # within the fourth step
         ("2", "3", 1, ["disarmed"], 0),
-        ("", "", 1, [], 0),
     ],
 )
 def test_a_process_without_a_step_ends_with_the_stacks_of_its_threads(stall, limit, steps, ended, code):

@@ -104,10 +104,8 @@ def test_the_job_has_the_runs_name_and_command(client):
     ("statuses", "job"),
     [
         ({}, "t"),
-        ({"t": "FAILED", "other": "RUNNING"}, "t.2"),  # it resumes
-        ({"t": "STOPPED", "t.2": "SUCCEEDED"}, "t.3"),
+        ({"t": "FAILED", "t.2": "SUCCEEDED", "other": "RUNNING"}, "t.3"),  # it resumes
         ({"t": "FAILED", "t.2": "RUNNING"}, "t.2"),  # which Ray refuses
-        ({"t": "PENDING"}, "t"),
     ],
 )
 def test_a_run_has_one_job_at_a_time(client, monkeypatch, statuses, job):

@@ -1,20 +1,11 @@
-"""`rpg list`, `rpg train`: runs by name or path, overrides, and the resulting configuration."""
+"""`rpg train`: its flags, and the configuration that they make."""
 
 import yaml
 
 from rpg.cli import main
 
-OWN = 'exec bash "/any/launch.sh" "$0" method=dapo \\\n    trainer.project_name=mine "$@"\n'
 ONE_GPU = ["method=rpg_rf_clip_ppo", "model=qwen3-0.6b", "dataset=gsm8k", "profile=one_gpu"]
 FILES = {"MODEL_PATH": "/m", "TRAIN_FILE": "a.parquet", "TEST_FILE": "[b.parquet,c.parquet]"}
-
-
-def test_an_unknown_name_has_the_nearest_and_a_users_own_script_is_started_with_bash(tmp_path, capsys):
-    (tmp_path / "run_mine.sh").write_text("#!/bin/bash\n")
-    for name, said in (("dapo_7x", "dapo_7b?"), (str(tmp_path / "run_mine.sh"), "start your own script with bash")):
-        for command in ("train", "plan"):
-            assert main([command, name]) == 2
-            assert said in capsys.readouterr().err
 
 
 def test_flags_of_train_are_overrides_that_win_over_variables(capsys, monkeypatch, tmp_path):
