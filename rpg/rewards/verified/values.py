@@ -3,13 +3,11 @@
 import re
 from fractions import Fraction
 from functools import lru_cache
-from operator import mul
 from typing import NamedTuple
 
 from rpg.rewards.number import INTEGER
 from rpg.rewards.verified.evaluate import are_equal, constant
 from rpg.rewards.verified.formula import DEGREE, ONE, Node, number, read_formula
-from rpg.rewards.verified.normalize import one_of
 from rpg.rewards.verified.units import Unit, read_unit
 
 MEANINGLESS_SPACE = re.compile(r"(?<![0-9A-Za-z])\s+|\s+(?![0-9A-Za-z])|(?<=[0-9])\s+(?=[A-Za-z])")
@@ -17,12 +15,9 @@ NEEDLESS_BRACES = re.compile(r"(?<=[_^])\{(\w|\\[A-Za-z]+)\}")
 WORDS = re.compile(r"[^\W\d_][^\W\d_' .-]*(?:[' .-]+[^\W\d_]+)*")
 THREE_LETTERS = re.compile(r"[^\W\d_]{3}")  # a-b-c is a formula
 TEXT = re.compile(r"\\text\s*\{([^{}]*)\}")
-MONTH = re.compile(rf"\b(?:{one_of('months')})\b", re.IGNORECASE)
 HALF_OF_DAY = r"\s*[ap]\.?\s?m\.?"
-DATE_OR_CLOCK = re.compile(
-    r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}|[0-9]{1,2}/[0-9]{1,2}/[0-9]{2,4}|"
-    rf"(?:[01]?[0-9]|2[0-4]):[0-5][0-9](?::[0-5][0-9])?(?:{HALF_OF_DAY})?|(?:1[0-2]|[1-9]){HALF_OF_DAY}",
-    re.IGNORECASE,
+CLOCK = re.compile(
+    rf"(?:[01]?[0-9]|2[0-4]):[0-5][0-9](?::[0-5][0-9])?(?:{HALF_OF_DAY})?|(?:1[0-2]|[1-9]){HALF_OF_DAY}", re.IGNORECASE
 )
 ROUNDED = re.compile(rf"-?{INTEGER}\.([0-9]{{2,}})")
 RATIO = re.compile(r":|(?<=[0-9])\s+to\s+(?=[0-9])")
@@ -34,14 +29,11 @@ UNIT_START = re.compile(
     r"\s*(?:\\text\s*\{|\\(?:mu|Omega|AA)(?![A-Za-z])|\\?%|\^\s*\{?\s*(?:\\circ|\\prime|')|'|\\frac\s*\{\s*\\text|"
     r"[MLR]_\s*\{?\s*\\(?:odot|oplus)|\\cdot\s*\\text|\((?=\\text)|(?<![A-Za-z\\])[A-Za-z])"
 )
-BASES = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 BASED = re.compile(
-    r"\(?([0-9A-Fa-f]+)\)?\s*(?:_\s*\{?\s*\(?\s*|\s\(?(?:in )?base )(?:\\text\{)?"
-    rf"([0-9]{{1,2}}|{'|'.join(BASES)})\}}?\)?\s*\}}?\)?"
+    r"\(?([0-9A-Fa-f]+)\)?\s*(?:_\s*\{?\s*\(?\s*|\s\(?(?:in )?base )(?:\\text\{)?([0-9]{1,2})\}?\)?\s*\}?\)?"
 )
 NO_VALUE_ENDS = ("\\", "+", "-", "\\cdot", "/", "^", "_", "{", "(", "=")
 LONE_LETTER = re.compile(r"[A-Za-z]")
-NEXT_QUANTITY = re.compile(r"(?<=[A-Za-z'}])\s+(?=[0-9])")
 ARTICLE = re.compile(r"(?:the|an?) (?=[a-z]{2})")
 ANGLE, RADIAN = read_unit("degree"), read_unit("rad")
 PERCENT = read_unit("percent")
@@ -73,14 +65,11 @@ def compact(text: str) -> str:
 
 
 def words(text: str) -> str:
-    """Return words, a date or a time of day in one spelling, else "": one letter is a variable."""
+    """Return words, or a time of day, in one spelling, else "": one letter is a variable."""
     plain = " ".join(TEXT.sub(r"\1", text).split())
-    if DATE_OR_CLOCK.fullmatch(plain):
+    if CLOCK.fullmatch(plain):
         plain = plain.lower().replace(".", "").replace(" ", "")
         return plain.replace(":00am", "am").replace(":00pm", "pm").lstrip("0")
-    if MONTH.search(plain) and re.search("[0-9]", plain):
-        parts = re.findall(r"[a-z]+|[0-9]+", re.sub(r"(?<=[0-9])(?:st|nd|rd|th)\b", "", plain.lower()))
-        return " ".join(sorted(part[:3] if part.isalpha() else part for part in parts))
     if not WORDS.fullmatch(plain) or not (THREE_LETTERS.search(plain) or plain.casefold() == "no"):
         return ""
     plain = ARTICLE.sub("", plain.casefold().replace(".", "").replace("-", " "))
@@ -150,9 +139,8 @@ def _same_ratio(answer: str, truth: str) -> bool:
     left, right = ([part.strip() for part in RATIO.split(text)] for text in (answer, truth))
     alone = [parts[0] for parts in (left, right) if len(parts) < 2]
     if len(alone) == 1 and len(left) + len(right) == 3:
-        exact = as_number(alone[0])  # 5:1 is not 5
         a, b = (rf"\frac{{{parts[0]}}}{{{parts[1]}}}" if len(parts) > 1 else parts[0] for parts in (left, right))
-        return exact is not None and exact.denominator != 1 and same_number(a, b)
+        return same_number(a, b)
     pairs = [(rf"\frac{{{a}}}{{{left[0]}}}", rf"\frac{{{b}}}{{{right[0]}}}") for a, b in zip(left, right, strict=False)]
     return not alone and len(left) == len(right) and all(same_number(a, b) for a, b in pairs[1:])
 
@@ -162,10 +150,9 @@ def as_based(text: str) -> tuple[str, int] | None:
     match = BASED.fullmatch(text)
     if not match:
         return None
-    base = BASES.index(match[2]) + 2 if match[2] in BASES else int(match[2])
-    if any(int(digit, 16) >= base for digit in match[1]):
+    if any(int(digit, 16) >= int(match[2]) for digit in match[1]):
         return None  # a_2
-    return match[1].upper().lstrip("0"), base
+    return match[1].upper().lstrip("0"), int(match[2])
 
 
 @lru_cache(maxsize=16384)
@@ -178,9 +165,6 @@ def quantity(text: str) -> Quantity:
         if named.unit is not None and named.unit != unit:  # $5 per hour
             unit = read_unit(f"{CURRENCIES[match[2]]} {rest[len(named.value) :]}")
         return Quantity(match[1] + named.value, unit)
-    parts = NEXT_QUANTITY.split(text)
-    if len(parts) > 1 and (total := _total(parts)):
-        return total
     for position in range(1, len(text)):
         if not UNIT_START.match(text, position) or text[position - 1].isspace():
             continue
@@ -194,14 +178,3 @@ def quantity(text: str) -> Quantity:
             continue
         return Quantity(value, unit)
     return Quantity(text)
-
-
-def _total(parts: list[str]) -> Quantity | None:
-    """Add quantities such as 2 hours 30 minutes, each of a smaller unit, in that of the first."""
-    quantities = [quantity(part) for part in parts]
-    first = quantities[0].unit
-    amounts = [number for part in quantities if (number := as_number(part.value)) is not None and number >= 0]
-    scales = [part.unit.scale for part in quantities if part.unit and first and part.unit.powers == first.powers]
-    if not len(amounts) == len(scales) == len(parts) or scales != sorted({*scales}, reverse=True):
-        return None
-    return Quantity(str(sum(map(mul, amounts, scales), Fraction(0)) / scales[0]), first)
