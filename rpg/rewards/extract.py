@@ -1,4 +1,4 @@
-"""Extract a response's answer: after the last "Answer:", else in the last box (\\boxed, \\fbox or \\framebox)."""
+"""Extract a response's answer: after the last "Answer:", else in the last box (\\boxed or \\fbox)."""
 
 import re
 from collections.abc import Mapping
@@ -16,66 +16,50 @@ STATEMENT = re.compile(
     r"(?:(?:final|correct)\s+)?answer\s+is\b[*_: \t]*(\S[^\n]*)\s*$",
     re.IGNORECASE,
 )
-# after the answer: the end of Minerva's prompt, and markers of a chat's turns
-SIGN_OFF = re.compile(
-    r"(?:\s*I hope (?:it|this) is correct[.!]?)?\s*(?:<\|[^|<>]+\|>\s*(?:user|assistant)?\s*)*$", re.IGNORECASE
-)
+SIGN_OFF = re.compile(r"\s*I hope (?:it|this) is correct[.!]?\s*$", re.IGNORECASE)  # as Minerva's prompt asks for
 THOUGHTS, THOUGHT = "<think>", "</think>"  # begin and end of a reasoning model's thoughts
-# a box up to its content: \boxed{7}, \fbox {7}, \framebox[2cm]{7}, \boxed 7; "\boxed form" is none
-BOX = re.compile(r"\\(?:boxed|fbox|framebox(?:\s*\[[^][]*\])*)(?![A-Za-z])\s*")
-UNBRACED = re.compile(
-    r"\\[A-Za-z]+[^\s$]*|[A-Za-z](?![A-Za-z])|[-+(]?[0-9][^\s$\\{}]*"
-)  # not the word in "\boxed form"
-# what may stand between the boxes of one list, and the name before a box: y_1 = \boxed{7}
-AND = r"[,;&]|\\text\s*\{\s*,?\s*(?:and|or)\s*\}|(?<![A-Za-z\\])(?:and|or)(?![A-Za-z])"
-BLANK = r"[\s$]|\\[()\[\],;: ]|\\q?quad(?![a-z])"
-JOINED = re.compile(rf"(?:{BLANK})*(?:{AND})(?:{BLANK}|{AND})*|")
-BOX_NAME = re.compile(r"(?<![A-Za-z\\])[A-Za-z](?:_(?:\w|\{\w+\}))?\s*=\s*$")
-IN_DOLLARS = re.compile(r"\$([^$]*)\$")
-# an answer of several lines from its opening to its closing, and the rest of that line; an opening alone
-BLOCK = re.compile(
-    r"(?s)(?:```[A-Za-z]*(?P<fenced>.*?)```|\$\$.*?\$\$|\$[^$]*\$|\\\[.*?\\\]|\\\(.*?\\\)|"
-    r"\\begin\{([a-z]+\*?)\}.*?\\end\{\2\})[^\n]*"
-)
-OPENING = re.compile(r"(?:```[A-Za-z]*|\$\$?|\\\[|\\\()\s*\n")
-LEADING = re.compile(r"(?:[ \t*_]*\n)*[ \t*]*(?:[^\n$]*?(?=(?<!\\)(?:\$\$|\\\[)\n))?")  # also "The value is" before \[
+# a box up to its content: y_1 = \boxed{7}, \fbox {7}, \boxed 7; "\boxed form" is none
+BOX = re.compile(r"(?P<name>(?<![A-Za-z\\])[A-Za-z](?:_(?:\w|\{\w+\}))?\s*=\s*)?\\(?:boxed|fbox)(?![A-Za-z])\s*")
+CUT_OFF = re.compile(rf"{BOX.pattern}(?:\{{|$)")
+UNBRACED = re.compile(r"\\[A-Za-z]+[^\s$]*|[A-Za-z](?![A-Za-z])|[-+(]?[0-9][^\s$\\{}]*")
+# between the boxes of one list
+JOINED = re.compile(r"(?:[\s$,;&]|\\[()\[\],;: ]|\\q?quad|\\text\s*\{[\s,]*(?:and|or)\s*\}|and|or)*")
+IN_DOLLARS = re.compile(r"^\$\s*([^$]*?)\s*\$$")
+FENCE = re.compile(r"```[A-Za-z]+$")
+OPENING, CLOSING = re.compile(r"\{|\\begin|(?<!\\)\\[(\[]"), re.compile(r"\}|\\end|(?<!\\)\\[)\]]")
 
 
 def extract_answer(response: str) -> str:
     """Return the answer text of `response`, "" without an answer.
 
-    It is the rest of the line after the last "Answer:" or, if that is empty, the next non-empty line; if that line
-    opens displayed mathematics or a code fence, all lines up to the closing one. Without "Answer:" it is the content of
-    the last box, with the boxes that commas or "and" join to it; "" if the response ends inside that box; without a
-    box, that of a last line "The answer is 12." Thoughts before </think> do not count if text follows it, and thoughts
-    without </think> never. Only the last 300 characters are read, so the cost does not grow with the response.
+    It is the rest of the line after the last "Answer:" or, if that is empty, the next non-empty line, up to the end of
+    the mathematics, brace or code fence that it opens. Without "Answer:" it is the content of the last box, with the
+    boxes that commas or "and" join to it; "" if the response ends inside that box; without a box, that of a last line
+    "The answer is 12." Thoughts before </think> do not count if text follows it, and thoughts without </think> never.
+    Only the last 300 characters are read, so the cost does not grow with the response.
     """
     if response.rfind(THOUGHTS) > response.rfind(THOUGHT):  # the limit cut them off
         return ""
-    tail = response[-TAIL_CHARS:].encode("utf-8", "replace").decode("utf-8")  # lone surrogates become "?"
-    thoughts, _, conclusion = tail.rpartition(THOUGHT)
+    thoughts, _, conclusion = response[-TAIL_CHARS:].rpartition(THOUGHT)
     tail = conclusion if conclusion.strip() else thoughts
     if marks := list(ANSWER_MARK.finditer(tail)):
-        return SIGN_OFF.sub("", stated_answer(tail[marks[-1].end() :]))
-    if BOX.search(tail):
+        answer = stated_answer(tail[marks[-1].end() :])
+    elif BOX.search(tail):
         return boxed_list(tail)
-    statement = STATEMENT.match(tail)
-    return SIGN_OFF.sub("", statement[1]) if statement else ""
+    else:
+        answer = statement[1] if (statement := STATEMENT.match(tail)) else ""
+    return SIGN_OFF.sub("", answer)
 
 
 def stated_answer(text: str) -> str:
     """Return the answer at the start of the text after "Answer:" as one line, "" if nothing follows."""
-    text = LEADING.sub("", "\n".join(text.splitlines()), count=1)
-    if (block := BLOCK.match(text)) and "\n" in block[0]:
-        text = block[0] if block["fenced"] is None else block["fenced"]
-    elif opening := OPENING.match(text):  # never closed
-        return stated_answer(text[opening.end() :])
-    else:
-        line, *lines = text.splitlines() or [""]
-        while line.count("{") > line.count("}") and lines:  # \boxed{ alone on its line
-            line += f" {lines.pop(0)}"
-        text = line
-    return " ".join(text.split()).strip("* ")
+    answer = ""
+    for line in text.splitlines():
+        answer = f"{answer} {FENCE.sub('```', line)}".strip("*_ \t")
+        is_open = len(OPENING.findall(answer)) > len(CLOSING.findall(answer)) or answer == "$"
+        if answer and not is_open and not answer.count("$$") % 2 and not answer.count("```") % 2:
+            break
+    return " ".join(answer.split())
 
 
 def few_shot_answer(response: str, extra_info: Mapping[str, Any] | None) -> str | None:
@@ -92,7 +76,7 @@ def few_shot_response(answer: str, extra_info: Mapping[str, Any] | None) -> str 
 
 def last_boxed(text: str) -> str | None:
     """Return the content of the last box with closed braces, without dollar signs around it, else None."""
-    return found[-1][1] if (found := boxes(text)) else None
+    return found[-1][2] if (found := boxes(text)) else None
 
 
 def boxed_list(text: str) -> str:
@@ -100,42 +84,36 @@ def boxed_list(text: str) -> str:
 
     "" also if the text ends inside the last box, which may have replaced those before it.
     """
-    ends = [box.end() for box in BOX.finditer(text)]
-    if not ends or ends[-1] == len(text) or (text[ends[-1]] == "{" and braced(text, ends[-1]) is None):
+    found, items, begin = boxes(text), list[str](), len(text)
+    if not found or CUT_OFF.search(text, found[-1][3]):
         return ""
-    items: list[tuple[str, str]] = []
-    begin = len(text)
-    for start, content, end in reversed(boxes(text)):
-        if items and (end > begin or not JOINED.fullmatch(text, end, begin)):
+    for start, name, content, end in reversed(found):
+        if items and not JOINED.fullmatch(text, end, begin):
             break
-        name = BOX_NAME.search(text, 0, start)
-        begin = name.start() if name else start
-        items.insert(0, (name[0] if name else "", content))
-    if len(items) < 2:
-        return "".join(content for _, content in items)
-    return ", ".join(dict.fromkeys(map("".join, items)))
+        begin = start
+        items.insert(0, name + content)
+    return ", ".join(dict.fromkeys(items)) if len(items) > 1 else found[-1][2]
 
 
-def boxes(text: str) -> list[tuple[int, str, int]]:
-    """Return the start, content and end of each box; without braces, the number, letter or command that follows."""
+def boxes(text: str) -> list[tuple[int, str, str, int]]:
+    """Return start, name, content and end of each box; without braces, the number, letter or command that follows."""
     found = []
     for box in BOX.finditer(text):
-        content, end = braced(text, box.end()), box.end()
-        if content is not None:
-            end += len(content) + 2
-        elif word := UNBRACED.match(text, end):
+        if end := end_of_braces(text, box.end()):
+            content = text[box.end() + 1 : end - 1].strip()
+        elif word := UNBRACED.match(text, box.end()):
             content, end = word[0].rstrip(".,;:"), word.end()
-        if content is not None:
-            math = IN_DOLLARS.fullmatch(content.strip())
-            found.append((box.start(), (math[1] if math else content).strip(), end))
+        else:
+            continue
+        found.append((box.start(), box["name"] or "", IN_DOLLARS.sub(r"\1", content), end))
     return found
 
 
-def braced(text: str, start: int) -> str | None:
-    """Return the text between the brace at `start` and its closing brace, else None."""
+def end_of_braces(text: str, start: int) -> int:
+    """Return the position after the brace that closes the one at `start`, 0 without such braces."""
     depth = 0
     for position in range(start, len(text)):
         depth += {"{": 1, "}": -1}.get(text[position], 0)
         if not depth:
-            return text[start + 1 : position] if position > start else None
-    return None
+            return position + 1 if position > start else 0
+    return 0

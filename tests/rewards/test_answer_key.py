@@ -45,7 +45,6 @@ RESPONSES = [
     (r"$y_1 = \boxed{11}$ and $y_2 = \boxed{12}$", -1, "y_1 = 11, y_2 = 12"),
     ("Final Answer: The final answer is $12$. I hope it is correct.", 1, "The final answer is $12$."),
     (r"So \boxed {12}.", 1, "12"),
-    (r"So \framebox[2cm][c]{12}.", 1, "12"),
     (r"So \boxed 12.", 1, "12"),
     (r"So $\boxed\frac{24}{2}$.", 1, r"\frac{24}{2}"),
     (r"It is \boxed{12}, in \boxed form.", 1, "12"),
