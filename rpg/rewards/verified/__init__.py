@@ -23,11 +23,10 @@ def judge_response(response: str, truth: str, integers_only: bool = False) -> tu
 
 
 def _is_same(answer: str, truth: str, integers_only: bool) -> bool:
+    if integers_only:
+        answer = answer.rpartition("=")[2].strip()
     if DECIMAL.fullmatch(answer) and DECIMAL.fullmatch(truth):  # most answers of the integer sets
         return decimal(answer) == decimal(truth)
-    from rpg.rewards.verified import equality  # imports mpmath
+    from rpg.rewards.verified.equality import same_answer  # imports mpmath
 
-    if integers_only:
-        value = equality.quantity(answer.rsplit("=", 1)[-1].strip()).value.strip()
-        return DECIMAL.fullmatch(value) is not None and decimal(value) == equality.as_number(truth)
-    return bool(answer) and equality.same_answer(answer, truth)
+    return bool(answer) and not integers_only and same_answer(answer, truth)

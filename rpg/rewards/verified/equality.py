@@ -9,7 +9,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
 
-from rpg.rewards.number import DECIMAL, INTEGER
+from rpg.rewards.number import DECIMAL
 from rpg.rewards.verified.evaluate import (
     UNDEFINED,
     are_equal,
@@ -25,16 +25,18 @@ from rpg.rewards.verified.structure import (
     ABSOLUTE,
     INFINITY,
     INTERVALS,
+    PARTS_OF_LINE,
     Items,
     Relation,
     Structure,
+    bounded_name,
     is_assignment,
     is_name,
     is_region,
     names_value,
     read,
 )
-from rpg.rewards.verified.values import TEXT, as_number, compact, quantity, same_value
+from rpg.rewards.verified.values import TEXT, same_value
 
 MAX_ITEMS = 40  # length of a list, to bound the matching
 End = Fraction | float  # an end of a region; floats are infinities
@@ -46,16 +48,11 @@ FUNCTION = re.compile(r"([A-Za-z])\s*\(\s*([a-z])\s*\)\s*=")
 PARAMETERS = frozenset("klmn")  # of families
 CONSTANTS = frozenset(("C", "c", "K", "C_1", "c_1", "C_{1}", "c_{1}", "C_0"))  # of integration
 ANY_INTEGER = re.compile(  # after \frac{\pi}{4} + k\pi
-    r"(?<=\S)[\s,;]*\(?\s*(?:\\text\s*\{)?\s*(?:(?:where|for|with|and)\s*(?:any|all|some)?\s*)?"
-    r"(?P<first>integers?\s*)?\}?\s*(?P<name>[a-z])\s*(?:"
-    r"\\in\s*(?:\\(?:mathbb|text)\s*\{Z\}|Z)|(?:\\text\s*\{)?\s*(?:is|be) any? integer"
-    r"\s*\}?|(?(first)|(?!)))\s*\)?$"
+    r"[\s,;(]+(?:(?:where|for|with|and) )?(?:(?:any|all|some) )?"
+    r"(?:integers? ([a-z])|([a-z])\s*\\in\s*(?:\\mathbb\s*\{Z\}|Z)|([a-z]) (?:is|be) an? integer)\)?$"
 )
 FOR_ALL = re.compile(r"(?<=\S)[\s,;(]*(?:\\text\s*\{\s*)?(?:\\forall|for (?:all|any|every|each)(?![a-z])).*$")
 LIMITED = re.compile(rf"\\(?:ne|setminus)(?![a-z])|{DOUBT.pattern}", re.IGNORECASE)
-MIXED = re.compile(
-    rf"^([+-]?{INTEGER}) (?:and|\\text\{{and\}}) ((?:\\frac\{{[0-9]+\}}\{{[0-9]+\}}|[0-9]+/[0-9]+)(?![0-9/]))"
-)
 CHOICES = re.compile("A?B?C?D?E?F?")  # several letters of a question
 CHOICE = re.compile(r"\(?([A-F])[).:]\)?(?: (.+))?")  # (B) 12
 ROUGHLY = Fraction(1, 100)  # of the rounded value after \\approx
@@ -64,26 +61,29 @@ ROUGHLY = Fraction(1, 100)  # of the rounded value after \\approx
 @lru_cache(maxsize=16384)
 def same_answer(answer: str, truth: str) -> bool:
     """Return whether two normalized texts mean the same, up to the names of bound variables."""
-    if compact(answer) == compact(truth):
-        return True
     answer, truth = _chosen(answer, truth), _chosen(truth, answer)
-    declared = {match["name"] for text in (answer, truth) if (match := ANY_INTEGER.search(text))}
+    (answer, name), (truth, truth_name) = _without_integer(answer), _without_integer(truth)
     answer, truth = _without_domain(answer, truth), _without_domain(truth, answer)
-    renamed = _renamed(answer, truth, declared)
+    renamed = _renamed(answer, truth, {name, truth_name} - {""})
     return same(read(answer), read(truth)) or (renamed != answer and same(read(renamed), read(truth)))
 
 
 def _chosen(text: str, other: str) -> str:
-    """Write "(B) 12" as B if the other text is a letter, and "4 and 2/3" as a mixed number if it is one number."""
+    """Write "(B) 12" as B if the other text is a letter."""
     choice = CHOICE.fullmatch(" ".join(TEXT.sub(r"\1 ", text).split()))
-    if choice and len(other) == 1 and not any(doubt.search(choice[2] or "") for doubt in (LIMITED, CHOICE)):
-        return choice[1]
-    return MIXED.sub(r"\1 \2", text) if as_number(quantity(other).value) is not None else text
+    is_one = choice and len(other) == 1 and not any(doubt.search(choice[2] or "") for doubt in (LIMITED, CHOICE))
+    return choice[1] if choice and is_one else text
+
+
+def _without_integer(text: str) -> tuple[str, str]:
+    """Return a text without "k is an integer" at its end, and k; the text and "" if it does not say so."""
+    plain = " ".join(TEXT.sub(r" \1 ", text).split())
+    match = ANY_INTEGER.search(plain)
+    return (plain[: match.start()], match[match.lastindex or 0]) if match else (text, "")
 
 
 def _without_domain(text: str, other: str) -> str:
-    """Remove "k is an integer", and "for all x" that only one of the texts says."""
-    text = ANY_INTEGER.sub("", text)
+    """Remove "for all x" that only one of the texts says."""
     remark = FOR_ALL.search(text)
     return text[: remark.start()] if remark and not FOR_ALL.search(other) and not LIMITED.search(remark[0]) else text
 
@@ -111,7 +111,7 @@ def same(answer: Structure, truth: Structure) -> bool:
         return True
     if is_region(answer) or is_region(truth):
         try:
-            return same_region(region(answer), region(truth))
+            return same_region(answer, truth)
         except (Unreadable, *UNDEFINED):
             pass  # ends with variables are compared as text
     if isinstance(answer, Relation) or isinstance(truth, Relation):
@@ -271,17 +271,20 @@ def _difference(relation: Relation) -> tuple[str, Node | None]:
 
 
 class Region(NamedTuple):
-    """Part of the number line: names of its variable, possible ends, and its indicator function."""
+    """Part of the number line: its possible ends, and its indicator function."""
 
-    names: frozenset[str]
     ends: tuple[End, ...]
     holds: Callable[[End], bool]
 
 
-def same_region(answer: Region, truth: Region) -> bool:
-    """Return whether two regions agree at every end, between neighbours and beyond, and in the variable if named."""
-    points = _points(answer.ends + truth.ends)
-    return len(answer.names | truth.names) <= 1 and all(answer.holds(point) == truth.holds(point) for point in points)
+def same_region(answer: Structure, truth: Structure) -> bool:
+    """Return whether two regions agree at every end, between neighbours and beyond, and in the variable if named.
+
+    Raises as `region`.
+    """
+    left, right = region(answer), region(truth)
+    names = {bounded_name(answer), bounded_name(truth)} - {""}
+    return len(names) <= 1 and all(left.holds(x) == right.holds(x) for x in _points(left.ends + right.ends))
 
 
 def region(item: Structure) -> Region:
@@ -291,38 +294,32 @@ def region(item: Structure) -> Region:
     if not isinstance(item, Items):
         raise Unreadable("no region")
     if item.kind == "in":
-        inside = region(item.items[1])
-        return inside._replace(names=inside.names | {item.items[0]})
+        return region(item.items[1])
     if item.kind in INTERVALS and len(item.items) == 2:
         low, high = map(_end, item.items)
         if high < low:
             raise Unreadable("an interval that ends before it begins")
         above, below = (operator.le if bracket in "[]" else operator.lt for bracket in item.kind)
-        return Region(frozenset(), (low, high), lambda x: above(low, x) and below(x, high))
+        return Region((low, high), lambda x: above(low, x) and below(x, high))
     if item.kind == "{":
         numbers = tuple(map(_end, item.items))
-        return Region(frozenset(), numbers, numbers.__contains__)
+        return Region(numbers, numbers.__contains__)
+    if item.kind not in PARTS_OF_LINE:
+        raise Unreadable("a list")
     parts = [region(part) for part in item.items]
     ends = tuple(end for part in parts for end in part.ends)
-    kind = item.kind
-    if kind == "either":
-        kind = "and" if any(all(part.holds(point) for part in parts) for point in _points(ends)) else "or"
-    holds: dict[str, Callable[[End], bool]] = {
-        "and": lambda x: all(part.holds(x) for part in parts),
-        "or": lambda x: any(part.holds(x) for part in parts),
-        "without": lambda x: parts[0].holds(x) and not parts[1].holds(x),
-    }
-    if kind not in holds:
-        raise Unreadable("a list")
-    return Region(frozenset().union(*(part.names for part in parts)), ends, holds[kind])
+    if item.kind == "without":
+        return Region(ends, lambda x: parts[0].holds(x) and not parts[1].holds(x))
+    can_hold_all = any(all(part.holds(x) for part in parts) for x in _points(ends))
+    joined = all if item.kind == "and" or (item.kind == "either" and can_hold_all) else any
+    return Region(ends, lambda x: joined(part.holds(x) for part in parts))
 
 
 def _of_relation(relation: Relation) -> Region:
     """Return where x < 3, 1 < x \\le 3, |x| \\ge 2, x \\ne 3 or x = 3 holds."""
     sides = [match[1] if (match := ABSOLUTE.fullmatch(side)) else side for side in relation.sides]
     inside = sides != list(relation.sides)
-    names = frozenset(filter(is_name, sides))
-    if len(names) != 1 or not SIGNS.keys() >= set(relation.signs):
+    if len({*filter(is_name, sides)}) != 1 or not SIGNS.keys() >= set(relation.signs):
         raise Unreadable("not one variable against numbers")
     numbers = [None if is_name(side) else _end(side) for side in sides]
     ends = tuple(end for end in numbers if end is not None)
@@ -332,14 +329,14 @@ def _of_relation(relation: Relation) -> Region:
         values = [x if number is None else number for number in numbers]
         return all(SIGNS[sign](*pair) for sign, pair in zip(relation.signs, itertools.pairwise(values), strict=True))
 
-    return Region(names, ends + tuple(-end for end in ends) if inside else ends, holds)
+    return Region(ends + tuple(-end for end in ends) if inside else ends, holds)
 
 
 def _end(item: Structure) -> End:
     """Return the value of an end, irrational ones to 100 digits. Raises Unreadable if it is not real."""
     if not isinstance(item, str):
         raise Unreadable("no end")
-    plain = item.replace(" ", "").lstrip("+")
+    plain = item.replace(" ", "")
     if plain in (INFINITY, "-" + INFINITY):
         return math.inf if plain == INFINITY else -math.inf
     end = constant(item)

@@ -10,10 +10,7 @@ from rpg.rewards.number import DECIMAL, INTEGER, decimal
 MAX_NESTING = 12  # real answers have up to 5; keeps the recursion shallow
 BRACKETS = {"(": ")", "[": "]", "{": "}"}
 OPAQUE = "fgh"  # f(x+1) is one name, while x(x+1) is a product
-REPEATING = re.compile(  # 0.1\overline{6}, 0.1(6), 0.1666...: dots must follow a block that repeats
-    r"(?P<whole>[0-9]*)\.(?:(?P<fixed>[0-9]*)(?:\\(?:overline|bar|dot)\s*\{\s*(?P<barred>[0-9]+)\s*\}|\((?P<braced>[0-9]+)\))|"
-    r"(?P<begin>[0-9]*?)(?:(?P<digit>[0-9])(?P=digit){2,}|(?P<block>[0-9]{2,})(?P=block)+)\s*(?:\\ldots|\.{3,}))"
-)
+REPEATING = re.compile(r"(?P<whole>[0-9]*)\.(?P<fixed>[0-9]*)\\(?:bar|dot)\s*\{\s*(?P<block>[0-9]+)\s*\}")  # 0.1\bar{6}
 TOKEN = re.compile(
     rf"\s*(?P<token>{REPEATING.pattern}|{INTEGER}(?:\.[0-9]+)?|\.[0-9]+|\\[A-Za-z]+|[A-Za-z]|"
     r"[-+*/^_(){}\[\]|!',°])"
@@ -24,9 +21,9 @@ SHORTHANDS = (  # of whole answers
     (re.compile(rf"([+-]?{INTEGER}) +([0-9]+)/([0-9]+)"), r"\1\\frac{\2}{\3}"),
 )
 WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{4}")  # consecutive letters are a word or code, not a product of variables
-DERIVATIVE = re.compile(  # dx/dt is not a quotient of products with d: compared as text
-    r"\\frac\s*\{\s*(?:d|\\partial)(?:[^{}]|\{[^{}]*\})*\}\s*"
-    r"\{\s*(?:d|\\partial)\s*(?:[A-Za-z]|\\[a-z]+)(?:_\w)?(?:\^(?:[0-9]|\{[0-9]\}))?\s*\}"
+# dx/dt is not a quotient of products with d: compared as text
+DERIVATIVE = re.compile(
+    r"\\frac\s*\{\s*(?:d|\\partial)(?:[^{}]|\{[^{}]*\})*\}\s*\{\s*(?:d|\\partial)\s*\\?[A-Za-z](?:[^{}*/+-]|\{[^{}]*\})*\}"
 )
 RAISED = re.compile(r"\^\s*(?:\{\s*\\(circ|prime)\s*\}|\\(circ|prime)(?![a-z]))")
 UPRIGHT = re.compile(r"\\text\s*\{\s*([A-Za-z]|pi|exp|ln|log|(?:arc)?(?:sin|cos|tan))\s*\}")
@@ -36,7 +33,7 @@ FUNCTIONS = frozenset((*TRIGONOMETRIC, *("arc" + name for name in INVERTIBLE), "
 GREEK = """alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi rho sigma tau upsilon phi chi psi
 omega Gamma Delta Theta Lambda Xi Sigma Phi Psi Omega hbar ell"""
 LETTERS = frozenset(GREEK.split())
-ACCENTS = frozenset(("vec", "hat", "bar", "overline", "dot", "ddot", "tilde", "widehat", "overrightarrow"))
+ACCENTS = frozenset(("vec", "hat", "bar", "dot", "ddot", "tilde"))
 BEGIN_FACTOR = FUNCTIONS | LETTERS | ACCENTS | {"pi", "frac", "binom", "sqrt", "lfloor", "lceil"}
 
 
@@ -64,7 +61,6 @@ def substituted(node: Node, name: str, new: Node) -> Node:
     return node._replace(args=tuple(substituted(arg, name, new) for arg in node.args))
 
 
-BLOCKS = ("barred", "braced", "digit", "block")
 ONE = number(1)
 DEGREE = Node("div", (Node("pi"), number(180)))
 
@@ -93,9 +89,8 @@ def read_formula(text: str) -> Node | None:
 
 
 def _repeating(match: re.Match[str]) -> Fraction:
-    fixed, block = match["fixed"] or match["begin"] or "", next(filter(None, match.group(*BLOCKS)))
-    repeated = Fraction(int(block), 10 ** len(block) - 1)
-    return int(match["whole"] or "0") + (int(fixed or "0") + repeated) / 10 ** len(fixed)
+    repeated = Fraction(int(match["block"]), 10 ** len(match["block"]) - 1)
+    return int(match["whole"] or "0") + (int(match["fixed"] or "0") + repeated) / 10 ** len(match["fixed"])
 
 
 class _Reader:

@@ -84,6 +84,7 @@ SPELLINGS = (
     (r"(?<=[0-9])\s*(?:\\text\{)?\s*million(?![a-z])\s*\}?", r" \\cdot 10^{6} "),
     (r"(?<=[0-9])\s*(?:\\text\{)?\s*billion(?![a-z])\s*\}?", r" \\cdot 10^{9} "),
     (r"\s+", " "),
+    (r"^(?:=|\\approx) *", ""),
     (r"^([0-9]+)(?:\^\s*)?(?:\{?\s*\\text)?\s*\{?(?:st|nd|rd|th)(?![A-Za-z])\}*", r"\1"),  # 15th day
 )
 
@@ -95,9 +96,6 @@ LEAD = re.compile(
 LEAD_WORDS = re.compile(
     r"(?i:so|thus|hence|therefore|final answer|the answer|answer|exactly|option|choice|"
     r"we (?:find|get|have|obtain)(?: that)?)[,:]?\s+(?=[^a-z]|[a-z](?![a-z])(?!\s+[a-z]{2}))"
-)
-TRAIL = re.compile(
-    r"\s+(?:is|are)\s+(?:the|our)(?:\s+(?:final|correct|required|desired))?\s+(?:answers?|values?|solutions?|results?)$"
 )
 SPOKEN = re.compile(r"(?:yes|no)(?=[,.;] )", re.IGNORECASE)  # and a reason
 DOUBT = re.compile(rf"\b(?:{one_of('doubt')})\b", re.IGNORECASE)
@@ -169,11 +167,7 @@ def strip_sentence(text: str) -> str:
     plain = " ".join(WHOLE_TEXT.sub(r" \1 ", text).split())
     if spoken := SPOKEN.match(plain):
         return spoken[0]
-    leads = (LEAD, LEAD_WORDS)
-    if match := TRAIL.search(plain):
-        plain = text = plain[: match.start()]
-        leads = (LEAD_WORDS,)
-    for pattern in leads:
+    for pattern in (LEAD, LEAD_WORDS):
         match = pattern.match(plain)
         if match and not DOUBT.search(match.group()):
             plain = text = plain[match.end() :]

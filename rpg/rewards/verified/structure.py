@@ -35,15 +35,14 @@ INEQUALITIES = frozenset(("<", ">", "\\le", "\\ge", "\\ne"))
 ABSOLUTE = re.compile(r"\|\s*(\S+?)\s*\|")
 UNION = re.compile(r"\\cup(?![A-Za-z])")
 WITHOUT = re.compile(r"\\setminus(?![A-Za-z])|-(?=\s*\\\{)")
-EXCEPT = re.compile(r"all real (?:numbers|values)(?: of)?(?: x)? (?:except|other than)(?: for)? (?:x ?= ?)?(.+)", re.I)
 SYSTEM = re.compile(r"\\begin\{(cases|aligned|align\*?|gathered)\}(.*)\\end\{\1\}")
 CONDITION = re.compile(r"\\text\s*\{\s*(?:if|for|when)\s*\}|(?<![a-z\\])(?:if|for|when)(?![a-z])")
 ROW_END = re.compile(r"\\\\(?:\[[^\]]*\])?")
-MATRIX = re.compile(r"(.*?)\\begin\{([pbB]?(?:small)?matrix|array)\}(?:\{[lcr| ]*\})?((?:(?!\\begin).)*)\\end\{\2\}")
-BRACKETED_MATRIX = re.compile(r"[(\[]\s*(\\begin\{(matrix|array|smallmatrix)\}.*\\end\{\2\})\s*[)\]]")
+MATRIX = re.compile(
+    r"(.*?)[(\[]?\s*\\begin\{([pbB]?(?:small)?matrix|array)\}(?:\{[lcr| ]*\})?((?:(?!\\begin).)*)\\end\{\2\}\s*[)\]]?"
+)
 EITHER_SIGN = re.compile(r"\\(?:pm|mp)(?![A-Za-z])")
 OPPOSITE, MAX_SIGNS = {"+": "-", "-": "+"}, 3
-LONE_PLUS = re.compile(r"(^|[(,={])\s*\+\s*")  # of +2 in (+2, 3)
 LABEL = re.compile(r"(?:\\text\s*\{\s*)?([A-Za-z][A-Za-z ]{2,}?)\s*(?:\}\s*:|:\s*\}|:)\s*(?=[^\s:])")  # Ann: 3
 RULE = re.compile(r"[|:]")
 MEMBER = re.compile(r"\\in(?![a-z])")
@@ -95,8 +94,8 @@ def is_assignment(item: Structure) -> TypeGuard[Relation]:
 
 def bounded_name(item: Structure) -> str:
     """Return the variable that inequalities or x \\in A bound, else ""."""
-    if isinstance(item, Items) and item.kind in PARTS_OF_LINE and item.items:
-        return bounded_name(item.items[0])
+    if isinstance(item, Items) and item.kind in PARTS_OF_LINE:
+        return next(filter(None, map(bounded_name, item.items)), "")
     if isinstance(item, Items):
         return item.items[0] if item.kind == "in" else ""
     if not isinstance(item, Relation) or not INEQUALITIES.issuperset(item.signs):
@@ -144,8 +143,6 @@ def read(text: str) -> Structure:
         return EMPTY
     if text.casefold() in REALS or text in REALS:
         return WHOLE_LINE
-    if match := EXCEPT.fullmatch(text.replace("\\ne ", "except ")):
-        return read(f"\\mathbb{{R}} \\setminus \\{{{match[1]}\\}}")
     parts, separators = split(text, SEPARATOR if LIST_COMMA.search(text) else NO_THOUSANDS)
     if separators:
         parts = [part for part in parts if part]
@@ -165,8 +162,7 @@ def _signed(text: str, either: list[str]) -> list[str]:
         choices = [[sign if mark == either[0] else OPPOSITE[sign] for mark in either] for sign in "+-"]
     else:
         choices = list(itertools.product("+-", repeat=len(either)))
-    texts = ["".join(itertools.chain(*zip(parts, [*signs, ""], strict=True))) for signs in choices]
-    return [LONE_PLUS.sub(r"\1", " ".join(text.split())) for text in texts]
+    return ["".join(itertools.chain(*zip(parts, [*signs, ""], strict=True))).strip() for signs in choices]
 
 
 def _flat(items: Iterable[Structure]) -> Items:
@@ -185,9 +181,6 @@ def _read_list(parts: list[str], separators: list[str]) -> Structure:
     if len(names) == 1 and names.issuperset(bounded):  # "x < 1 or x = 3"
         joined = " ".join(separators)
         return Items("or" if "or" in joined else "and" if "and" in joined else "either", tuple(items))
-    first = items[0]
-    if is_assignment(first) and all(isinstance(item, str) for item in items[1:]):  # "x = 1, 2"
-        items = [_assign(first.sides[0], part) for part in (first.sides[1], *parts[1:])]
     if points := _points(items):
         return Items(",", points)
     return _flat(items)
@@ -215,9 +208,6 @@ def _assign(name: str, value: Structure) -> Relation:
 
 
 def _read_relation(sides: list[str], signs: list[str]) -> Structure:
-    if not sides[0] and signs[0] in ("=", "\\approx"):
-        sides, signs = sides[1:], signs[1:]
-        return _read_relation(sides, signs) if signs else read(sides[0])
     if signs == ["\\in"] and is_name(sides[0]):
         inside = read(sides[1])
         if isinstance(inside, Items) and inside.kind == "{":
@@ -232,8 +222,6 @@ def _read_relation(sides: list[str], signs: list[str]) -> Structure:
 
 def _read_term(text: str) -> Structure:
     """Read a term without separators or relations outside its brackets."""
-    if bracketed := BRACKETED_MATRIX.fullmatch(text):
-        text = bracketed[1]
     if match := SYSTEM.fullmatch(text):
         rows = [row.replace("&", "").strip(" ,;") for row in ROW_END.split(match[2])]
         if match[1] == "cases" and "&" in match[2]:  # a function
@@ -262,8 +250,6 @@ def _read_brackets(text: str) -> Structure:
     opening, inside, closing = pair
     parts, separators = split(inside, SEPARATOR)
     if opening in ("\\{", "{") and (separators or opening == "\\{"):
-        if not inside:
-            return EMPTY
         if split(inside, RULE)[1]:
             return _read_rule(inside) or text
         content = read(inside)  # also \{\pm 1\}

@@ -45,26 +45,22 @@ def read_unit(text: str) -> Unit | None:
     tokens = list(TOKEN.finditer(text))
     if "".join(token[0] for token in tokens) != text:
         return None
-    side, area, is_described, unit = 1, 1, False, None
+    side, area, unit = 1, 1, None
     for token in tokens:
         word = token["word"]
         if word == "per" or token["sign"] == "/":
             side = -1
         elif word in AREAS:
             area = AREAS[word]
-        elif word in TABLE["before a noun"]:
-            is_described = True
         elif word:
             factor = named_unit(word)
-            if factor is None or (is_described and len(word) < 4):
+            if factor is None:
                 return None
             exponent = side * area * int(token["braced"] or token["bare"] or AFTER.get(token["after"], 1))
             powers = Counter(dict(unit.powers if unit else ()))
             powers.update({base: power * exponent for base, power in factor.powers})
             scale = (unit.scale if unit else 1) * factor.scale**exponent
             unit, area = Unit(scale, tuple(sorted((base, power) for base, power in powers.items() if power))), 1
-        elif token["sign"] in "()" and side > 0:
-            return None
     return unit if area == 1 else None
 
 

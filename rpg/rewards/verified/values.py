@@ -30,7 +30,7 @@ UNIT_START = re.compile(
     r"[MLR]_\s*\{?\s*\\(?:odot|oplus)|\\cdot\s*\\text|\((?=\\text)|(?<![A-Za-z\\])[A-Za-z])"
 )
 BASED = re.compile(
-    r"\(?([0-9A-Fa-f]+)\)?\s*(?:_\s*\{?\s*\(?\s*|\s\(?(?:in )?base )(?:\\text\{)?([0-9]{1,2})\}?\)?\s*\}?\)?"
+    r"\(?([0-9][0-9A-Fa-f]*)\)?\s*(?:_\s*\{?\s*\(?\s*|\s\(?(?:in )?base )(?:\\text\{)?([0-9]{1,2})\}?\)?\s*\}?\)?"
 )
 NO_VALUE_ENDS = ("\\", "+", "-", "\\cdot", "/", "^", "_", "{", "(", "=")
 LONE_LETTER = re.compile(r"[A-Za-z]")
@@ -90,7 +90,7 @@ def same_value(answer: str, truth: str) -> bool:
     measured = quantity(answer), quantity(truth)
     units = [value.unit for value in measured if value.unit]
     a_product = len(units) < 2 and ANGLE not in units and PERCENT not in units  # "3 m" may be a product
-    if a_product and same_number(answer.removeprefix("+"), truth.removeprefix("+")):
+    if a_product and same_number(answer, truth):
         return True
     return bool(units) and _same_quantity(*measured)
 
@@ -136,23 +136,15 @@ def _rounding(truth: str) -> Fraction:
 
 def _same_ratio(answer: str, truth: str) -> bool:
     """Return whether two ratios have as many parts, in proportion, or one has two and the other is their quotient."""
-    left, right = ([part.strip() for part in RATIO.split(text)] for text in (answer, truth))
-    alone = [parts[0] for parts in (left, right) if len(parts) < 2]
-    if len(alone) == 1 and len(left) + len(right) == 3:
-        a, b = (rf"\frac{{{parts[0]}}}{{{parts[1]}}}" if len(parts) > 1 else parts[0] for parts in (left, right))
-        return same_number(a, b)
-    pairs = [(rf"\frac{{{a}}}{{{left[0]}}}", rf"\frac{{{b}}}{{{right[0]}}}") for a, b in zip(left, right, strict=False)]
-    return not alone and len(left) == len(right) and all(same_number(a, b) for a, b in pairs[1:])
+    parts = RATIO.split(answer), RATIO.split(truth)
+    left, right = ([rf"\frac{{{first}}}{{{part}}}" for part in others] or [first] for first, *others in parts)
+    return len(left) == len(right) and all(map(same_number, left, right))
 
 
-def as_based(text: str) -> tuple[str, int] | None:
+def as_based(text: str) -> tuple[str, str] | None:
     """Return (digits, base) of 2516_8, 2516_{8}, (2516)_8 or "2516 base 8", else None."""
     match = BASED.fullmatch(text)
-    if not match:
-        return None
-    if any(int(digit, 16) >= int(match[2]) for digit in match[1]):
-        return None  # a_2
-    return match[1].upper().lstrip("0"), int(match[2])
+    return (match[1].upper().lstrip("0"), match[2]) if match else None
 
 
 @lru_cache(maxsize=16384)
@@ -160,11 +152,9 @@ def quantity(text: str) -> Quantity:
     """Split a value and its unit, the longest end that is one; a letter only after a number and a space, or upright."""
     if match := CURRENCY.match(text):
         unit = read_unit(CURRENCIES[match[2]])
-        rest = text[match.end() :]
-        named = quantity(rest)
-        if named.unit is not None and named.unit != unit:  # $5 per hour
-            unit = read_unit(f"{CURRENCIES[match[2]]} {rest[len(named.value) :]}")
-        return Quantity(match[1] + named.value, unit)
+        named = quantity(text[match.end() :])
+        if named.unit in (None, unit):  # not $5 per hour
+            return Quantity(match[1] + named.value, unit)
     for position in range(1, len(text)):
         if not UNIT_START.match(text, position) or text[position - 1].isspace():
             continue
