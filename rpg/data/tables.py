@@ -11,7 +11,7 @@ from rpg.data.parquet import SCHEMA, Problem
 from rpg.data.published import answer_text, as_integer_text, problem_in, value_in
 from rpg.data.readers import DataError, read
 from rpg.registry.datasets import DataSet
-from rpg.rewards.extract import ANSWER_END, last_boxed
+from rpg.rewards.extract import ANSWER_END, boxes
 
 # CJK ideographs, kana and hangul; full-width punctuation alone also occurs in English rows
 NOT_ENGLISH = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0002fa1f]")
@@ -85,7 +85,7 @@ def to_problem(source: DataSet, keep: Sequence[str], row: dict[str, Any], split:
     if not truth:
         return "empty answer"
     if source.solution == "boxed" and not in_schema:
-        truth = (last_boxed(truth) or "").strip()
+        truth = next((content for _, _, content, _ in reversed(boxes(truth))), "")
     elif source.has_integers:
         truth = as_integer_text(truth.rpartition(GSM8K_MARK)[2].strip())
     if not truth:

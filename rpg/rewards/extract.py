@@ -6,7 +6,6 @@ from typing import Any
 
 ANSWER_END = "answer_end"  # of a few-shot row's extra_info: the text that ends an answer
 TAIL_CHARS = 300  # only the end of a response is read, as in DAPO's score and verl's
-MAX_ANSWER_CHARS = 200  # the longest answer of MATH-500 has 159 characters
 
 # "Answer:", "**Answer:**", "**Answer**:", "Final answer :", with an ASCII or a full-width colon
 ANSWER_MARK = re.compile(r"(?<![a-z])answer[*_ \t]{0,4}[:\uff1a][*_ \t]*", re.IGNORECASE)
@@ -20,7 +19,7 @@ SIGN_OFF = re.compile(r"\s*I hope (?:it|this) is correct[.!]?\s*$", re.IGNORECAS
 THOUGHTS, THOUGHT = "<think>", "</think>"  # begin and end of a reasoning model's thoughts
 # a box up to its content: y_1 = \boxed{7}, \fbox {7}, \boxed 7; "\boxed form" is none
 BOX = re.compile(r"(?P<name>(?<![A-Za-z\\])[A-Za-z](?:_(?:\w|\{\w+\}))?\s*=\s*)?\\(?:boxed|fbox)(?![A-Za-z])\s*")
-CUT_OFF = re.compile(rf"{BOX.pattern}(?:\{{|$)")
+CUT_OFF = re.compile(rf"{BOX.pattern}(?:\{{|$)")  # it may replace the boxes before it
 UNBRACED = re.compile(r"\\[A-Za-z]+[^\s$]*|[A-Za-z](?![A-Za-z])|[-+(]?[0-9][^\s$\\{}]*")
 # between the boxes of one list
 JOINED = re.compile(r"(?:[\s$,;&]|\\[()\[\],;: ]|\\q?quad|\\text\s*\{[\s,]*(?:and|or)\s*\}|and|or)*")
@@ -74,16 +73,8 @@ def few_shot_response(answer: str, extra_info: Mapping[str, Any] | None) -> str 
     return f" {answer}{end}" if end else None
 
 
-def last_boxed(text: str) -> str | None:
-    """Return the content of the last box with closed braces, without dollar signs around it, else None."""
-    return found[-1][2] if (found := boxes(text)) else None
-
-
 def boxed_list(text: str) -> str:
-    """Return the content of the last box, or a list of it and the boxes joined to it, with their names; else "".
-
-    "" also if the text ends inside the last box, which may have replaced those before it.
-    """
+    """Return the content of the last box, or its list of named boxes; "" without a box, or if the text ends in one."""
     found, items, begin = boxes(text), list[str](), len(text)
     if not found or CUT_OFF.search(text, found[-1][3]):
         return ""

@@ -27,12 +27,12 @@ def read_table(name: str) -> dict[str, dict[str, tuple[str, str]]]:
     return sections
 
 
-def spaced(text: str) -> str:
-    """Return LaTeX with a space after a final letter."""
-    return text + " " if text[-1].isalpha() else text
-
-
 TABLES = read_table("synonyms.txt")
+
+
+def spellings(section: str) -> dict[str, str]:
+    """Return word -> spelling of a section of synonyms.txt, with a space after a final letter."""
+    return {word: right + " " * right[-1].isalpha() for word, (_, right) in TABLES[section].items()}
 
 
 def one_of(section: str) -> str:
@@ -40,17 +40,13 @@ def one_of(section: str) -> str:
     return "|".join(TABLES[section])
 
 
-CHARACTERS = str.maketrans({word: spaced(right) for word, (_, right) in TABLES["characters"].items()} | {"\u200b": ""})
+CHARACTERS = str.maketrans(spellings("characters") | {"\u200b": ""})
 FONT = re.compile(rf"\\(?:{one_of('fonts')})\s*\{{([^{{}}]*)\}}")
 WRAPPED = re.compile(rf"\\(?:{one_of('upright')})\*?\s*\{{([^{{}}]*)\}}|\{{\\rm\s+([^{{}}]*)\}}")
 WHOLE_TEXT = re.compile(r"\\text\{([^{}]*)\}")
 WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2}")
 COMMAND = re.compile(r"\\([A-Za-z]+)")
-SYNONYMS = {
-    **{word: spaced(right) for word, (_, right) in TABLES["commands"].items()},
-    **dict.fromkeys(TABLES["removed commands"], ""),
-    **dict.fromkeys(TABLES["commands for a space"], " "),
-}
+SYNONYMS = spellings("commands") | dict.fromkeys(TABLES["removed commands"], " ")
 TWICE_ESCAPED = re.compile(r"\\(?=\\[A-Za-z]{2})|\\n(?![A-Za-z])")  # \\frac and \n, as in JSON
 MONEY = re.compile(r"(?<![\\$])\$(?=[0-9.])")
 VULGAR = re.compile("[¼-¾⅐-⅞]")  # ½
@@ -156,8 +152,6 @@ def strip_ends(text: str) -> str:
         text = text.strip(' \t\r\n*_`"$').removesuffix("\\").strip()
         if not text.endswith("..."):
             text = text.rstrip(".,;:")
-        if text.startswith("'") and text.endswith("'"):
-            text = text[1:-1]
         text = WHOLE_TEXT.sub(r"\1", text) if WHOLE_TEXT.fullmatch(text) else text
     return text
 

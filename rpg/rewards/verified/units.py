@@ -2,7 +2,6 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator
 from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
@@ -23,6 +22,7 @@ AREAS = {"square": 2, "sq": 2, "cubic": 3, "cu": 3}
 AFTER = {"squared": 2, "cubed": 3}
 TABLE = read_table("units.txt")
 SIGNS = [(re.compile(pattern), f" {word} ") for pattern, (_, word) in TABLE["signs"].items()]
+FRACTION = re.compile(r"\\frac\s*\{((?:[^{}]|\{[^{}]*\})*)\}\s*\{((?:[^{}]|\{[^{}]*\})*)\}")
 TOKEN = re.compile(
     r"\s*(?:(?P<word>[A-Za-z]+(?:_(?:sun|earth))?)\.?"
     r"(?:\s*\^\s*(?:\{\s*(?P<braced>[+-]?[0-9])\s*\}|(?P<bare>-?[0-9]))|\s+(?P<after>squared|cubed)(?![a-z]))?|"
@@ -30,18 +30,13 @@ TOKEN = re.compile(
 )
 
 
-def name_latex(text: str) -> str:
-    """Replace LaTeX's unit signs by words, and unwrap \\text."""
-    for pattern, word in SIGNS:
-        text = pattern.sub(word, text)
-    text = re.sub(r"\\frac\s*\{((?:[^{}]|\{[^{}]*\})*)\}\s*\{((?:[^{}]|\{[^{}]*\})*)\}", r"\1/(\2)", text)
-    return re.sub(r"\\text\s*\{([^{}]*)\}", r" \1 ", text)
-
-
 @lru_cache(maxsize=4096)
 def read_unit(text: str) -> Unit | None:
     """Return the unit named by the whole `text`, else None; what follows "/" or "per" divides, as in J/kg K."""
-    text = name_latex(text).strip()
+    for pattern, word in SIGNS:
+        text = pattern.sub(word, text)
+    text = FRACTION.sub(r"\1/(\2)", text)
+    text = re.sub(r"\\text\s*\{([^{}]*)\}", r" \1 ", text).strip()
     tokens = list(TOKEN.finditer(text))
     if "".join(token[0] for token in tokens) != text:
         return None
@@ -64,15 +59,12 @@ def read_unit(text: str) -> Unit | None:
     return unit if area == 1 else None
 
 
-def _names() -> Iterator[tuple[str, tuple[int, str, str]]]:
-    """Yield every name of units.txt with each prefix, and its power of ten, symbol and definition."""
-    for name, (symbol, definition) in TABLE["prefixed"].items():
-        for prefix, power in {"": 0, **(PREFIXES if name == symbol else PREFIX_NAMES)}.items():
-            yield prefix + name, (power, symbol, definition)
-    yield from ((name, (0, *entry)) for name, entry in TABLE["plain"].items())
-
-
-NAMES = dict(_names())
+# name, with each prefix -> its power of ten, symbol and definition
+NAMES = {
+    prefix + name: (power, symbol, definition)
+    for name, (symbol, definition) in TABLE["prefixed"].items()
+    for prefix, power in {"": 0, **(PREFIXES if name == symbol else PREFIX_NAMES)}.items()
+} | {name: (0, *entry) for name, entry in TABLE["plain"].items()}
 
 
 @lru_cache(maxsize=1024)

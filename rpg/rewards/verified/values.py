@@ -16,8 +16,10 @@ WORDS = re.compile(r"[^\W\d_][^\W\d_' .-]*(?:[' .-]+[^\W\d_]+)*")
 THREE_LETTERS = re.compile(r"[^\W\d_]{3}")  # a-b-c is a formula
 TEXT = re.compile(r"\\text\s*\{([^{}]*)\}")
 HALF_OF_DAY = r"\s*[ap]\.?\s?m\.?"
-CLOCK = re.compile(
-    rf"(?:[01]?[0-9]|2[0-4]):[0-5][0-9](?::[0-5][0-9])?(?:{HALF_OF_DAY})?|(?:1[0-2]|[1-9]){HALF_OF_DAY}", re.IGNORECASE
+DATE_OR_CLOCK = re.compile(
+    r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}|[0-9]{1,2}/[0-9]{1,2}/[0-9]{2,4}|"
+    rf"(?:[01]?[0-9]|2[0-4]):[0-5][0-9](?::[0-5][0-9])?(?:{HALF_OF_DAY})?|(?:1[0-2]|[1-9]){HALF_OF_DAY}",
+    re.IGNORECASE,
 )
 ROUNDED = re.compile(rf"-?{INTEGER}\.([0-9]{{2,}})")
 RATIO = re.compile(r":|(?<=[0-9])\s+to\s+(?=[0-9])")
@@ -65,9 +67,9 @@ def compact(text: str) -> str:
 
 
 def words(text: str) -> str:
-    """Return words, or a time of day, in one spelling, else "": one letter is a variable."""
+    """Return words, a date or a time of day in one spelling, else "": one letter is a variable."""
     plain = " ".join(TEXT.sub(r"\1", text).split())
-    if CLOCK.fullmatch(plain):
+    if DATE_OR_CLOCK.fullmatch(plain):
         plain = plain.lower().replace(".", "").replace(" ", "")
         return plain.replace(":00am", "am").replace(":00pm", "pm").lstrip("0")
     if not WORDS.fullmatch(plain) or not (THREE_LETTERS.search(plain) or plain.casefold() == "no"):
