@@ -10,7 +10,7 @@ import argparse
 import copy
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import islice
@@ -22,7 +22,6 @@ import yaml
 
 from rpg.config.compose import parse
 from rpg.config.verl_keys import FUNCTION
-from rpg.data.published import question
 from rpg.data.readers import read_file
 from rpg.diagnostics import UserError, shown
 from rpg.dotted import put, value_at
@@ -40,10 +39,10 @@ ROWS = 5  # tried without --responses
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg score`."""
     parser.add_argument("scored", type=Path, metavar="RUN|ROWS", help="run; or a parquet file, to try a reward")
-    more = f"of a run's config.yaml, as {FUNCTION}.reward_kwargs.KEY=VALUE; of ROWS: KEY=VALUE of reward_kwargs"
+    more = f"of config.yaml, as {FUNCTION}.reward_kwargs.KEY=VALUE"
     parser.add_argument("overrides", nargs="*", default=[], metavar="OVERRIDE", help=more)
     scorer = parser.add_mutually_exclusive_group()
-    scorer.add_argument("--judge", choices=JUDGES, help="docs/judges.md (default: the run's reward function)")
+    scorer.add_argument("--judge", choices=JUDGES, help="docs/judges.md (default: the run's reward; of ROWS: release)")
     scorer.add_argument("--reward", metavar="FILE", help="your reward function")
     responses = "to ROWS: JSON lines, a text or saved sample each (default: the row's answer and a wrong one)"
     parser.add_argument("--responses", type=Path, metavar="FILE", help=responses)
@@ -53,16 +52,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Score the run and print a table of both; or try a reward function on rows."""
     if args.scored.is_file():
-        judge = [f"judge={args.judge}"] if args.judge else []
-        return try_reward(args.reward or OURS, args.scored, [*judge, *args.overrides], args.responses)
+        args.judge = args.judge or JUDGES[0]
+        return try_reward(reward_of(with_reward({}, args)), args.scored, args.responses)
     scored = load(args.scored)
-    config = copy.deepcopy(scored.config)
-    if args.judge:
-        put(config, FUNCTION, {"path": OURS, "name": "compute_score", "reward_kwargs": {"judge": args.judge}})
-    elif args.reward:
-        put(config, FUNCTION, {"path": ADAPTER, "reward_kwargs": {"file": reward_file(args.reward)}})
-    for one in map(parse, args.overrides):
-        put(config, one.key_or_group, one.value())
+    config = with_reward(copy.deepcopy(scored.config), args)
     if judge_of(config) == scored.judge:  # the same judge in another version still makes a second row
         put(config, "rpg.scored_again", True)
     out = args.out or args.scored / f"judge-{judge_of(config)}"
@@ -75,6 +68,39 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def with_reward(config: dict[str, Any], args: argparse.Namespace) -> dict[str, Any]:
+    """Set the reward function of the arguments in a configuration, and return it."""
+    if args.reward:
+        put(config, FUNCTION, {"path": ADAPTER, "reward_kwargs": {"file": reward_file(args.reward)}})
+    elif args.judge:
+        put(config, FUNCTION, {"path": OURS, "name": "compute_score", "reward_kwargs": {"judge": args.judge}})
+    for one in map(parse, args.overrides):
+        put(config, one.key_or_group, one.value())
+    return config
+
+
+def reward_of(config: dict[str, Any]) -> Callable[..., Any]:
+    """Return the reward function in a configuration with its keywords, in verl's form.
+
+    Raises RewardError if it cannot be imported, UserError if the configuration names none.
+    """
+    keywords = value_at(config, f"{FUNCTION}.reward_kwargs") or {}
+    if value_at(config, f"{FUNCTION}.path") == OURS:
+        return partial(compute_score, **keywords)
+    if "file" not in keywords:
+        raise UserError(f"{CONFIG} has no reward function of `rpg train`; give --judge or --reward")
+    user_reward.load(keywords["file"], keywords.get("function"))
+    return partial(user_reward.compute_score, **{"reward_limit": value_at(config, "rpg.reward_limit"), **keywords})
+
+
+def verdict(reward: Callable[..., Any], source: str, response: str, truth: Any, extra: Mapping | None) -> Score | str:
+    """Return a response's score, or why it has none."""
+    try:
+        return as_score(reward(source, response, truth, extra), "reward")
+    except Exception as error:  # noqa: BLE001  # whatever a function raises; as in a run, only this has no score
+        return str(error) if isinstance(error, RewardError) else f"{type(error).__name__}: {error}"
+
+
 def score_run(scored: Run, config: dict[str, Any], out: Path) -> list[str]:
     """Write the run `out`: the saved samples with the verdicts of the reward function in `config`.
 
@@ -82,12 +108,15 @@ def score_run(scored: Run, config: dict[str, Any], out: Path) -> list[str]:
 
     Raises UserError: no validation with usable samples.
     """
-    function, rows, judged, notes = reward_of(config), rows_by_truth(config), dict[int, Any](), list[str]()
+    reward, judged, notes = reward_of(config), dict[int, Any](), list[str]()
     for step in map(int, scored.accuracies.index):
         if (samples := scored.samples(step)).empty:
             continue
+        # of our reward worker; plain verl's samples have none
+        extra = samples["extra_info"].map(json.loads) if "extra_info" in samples else [None] * len(samples)
         with ThreadPoolExecutor(sandbox.MAX_AT_ONCE) as threads:
-            verdicts = list(threads.map(partial(verdict, function, rows), samples.itertuples(index=False)))
+            columns = (samples[name] for name in ("data_source", "output", "gts"))
+            verdicts = list(threads.map(partial(verdict, reward), *columns, extra))
         if failed := [one for one in verdicts if isinstance(one, str)]:
             notes.append(f"step {step}: {len(failed)} samples without a score count as wrong, as {failed[0]}")
         kept = [{"score": 0.0, "acc": 0.0} if isinstance(one, str) else one for one in verdicts]
@@ -105,56 +134,14 @@ def score_run(scored: Run, config: dict[str, Any], out: Path) -> list[str]:
     return notes
 
 
-def verdict(function: Callable[..., Any], rows: dict[str, list[dict[str, Any]]], sample: Any) -> Score | str:
-    """Return a sample's score, or why it has none. The function gets the extra_info of the sample's row, if known."""
-    own = [row for row in rows.get(str(sample.gts), []) if (question(row) or "").strip() in sample.input]
-    extra = max(own, key=lambda row: len(question(row) or ""))["extra_info"] if own else None
-    try:
-        return as_score(function(sample.data_source, sample.output, sample.gts, extra), "reward")
-    except Exception as error:  # noqa: BLE001  # whatever a function raises; as in a run, only this has no score
-        return str(error) if isinstance(error, RewardError) else f"{type(error).__name__}: {error}"
-
-
-def rows_by_truth(config: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    """Return ground truth -> rows of the validation files that are here, whose extra_info a reward may read."""
-    rows: dict[str, list[dict[str, Any]]] = {}
-    files = value_at(config, "data.val_files") or []
-    for name in [files] if isinstance(files, str) else files:
-        if not Path(name).is_file():
-            raise UserError(f"{name}: no such file; name it, data.val_files=[FILE], or none, data.val_files=[]")
-        for _, row in read_file(name):
-            rows.setdefault(str(row["reward_model"]["ground_truth"]), []).append(row)
-    return rows
-
-
-def reward_of(config: dict[str, Any]) -> Callable[..., Any]:
-    """Return the reward function in a configuration with its keywords, in verl's form.
-
-    Raises RewardError if it cannot be imported, UserError if the configuration names none.
-    """
-    keywords = value_at(config, f"{FUNCTION}.reward_kwargs") or {}
-    if value_at(config, f"{FUNCTION}.path") == OURS:
-        return partial(compute_score, **keywords)
-    if "file" not in keywords:
-        raise UserError(f"{CONFIG} has no reward function of `rpg train`; give --judge or --reward")
-    user_reward.load(keywords["file"], keywords.get("function"))
-    return partial(user_reward.compute_score, **{"reward_limit": value_at(config, "rpg.reward_limit"), **keywords})
-
-
-def try_reward(reward: str, rows: Path, keywords: Sequence[str], responses: Path | None) -> int:
+def try_reward(reward: Callable[..., Any], rows: Path, responses: Path | None) -> int:
     """Score responses to the first rows as a run does; print what it would log, and the times.
 
-    keywords: KEY=VALUE, the reward_kwargs of a run. responses: JSON lines, a text or saved sample for each row; None:
-    the row's answer and a wrong one.
+    responses: JSON lines, a text or saved sample for each row; None: the row's answer and a wrong one.
 
     Returns 1 if the function raises, or scores wrong answers like right ones or above, else 0.
     """
-    options: dict[str, Any] = {"file": reward_file(reward)}
-    for one in map(parse, keywords):
-        put(options, one.key_or_group, one.value())
-    user_reward.load(options["file"], options.get("function"))
-    lines = read_lines(responses) if responses else []
-    saved = [line if isinstance(line, str) else line["output"] for line in lines]
+    saved = [line if isinstance(line, str) else line["output"] for line in read_lines(responses)] if responses else []
     scores, failed, prompt = list[dict[str, Any]](), 0, None
     for number, (place, row) in enumerate(islice(read_file(rows), len(saved) or ROWS)):
         key, extra, prompt = row["reward_model"]["ground_truth"], row.get("extra_info"), row.get("prompt", "")
@@ -162,14 +149,14 @@ def try_reward(reward: str, rows: Path, keywords: Sequence[str], responses: Path
         made = {kind: example(answer, prompt, extra) for kind, answer in answers.items()}
         for kind, response in ({"given": saved[number]} if saved else made).items():
             begun = time.perf_counter()
-            try:
-                score = user_reward.compute_score(row["data_source"], response, key, extra, **options)
+            score = verdict(reward, row["data_source"], response, key, extra)
+            milliseconds = 1000 * (time.perf_counter() - begun)
+            if isinstance(score, str):
+                failed += 1
+            else:
                 scores.append({**score, "kind": kind})
-                result = shown_score(score)
-            except RewardError as error:
-                failed, result = failed + 1, str(error)
-            begins = shown(" ".join(response.split()))[:60]
-            print(f"{place}, {kind} ({begins}): {result}, {1000 * (time.perf_counter() - begun):.1f} ms", flush=True)
+            result = score if isinstance(score, str) else shown_score(score)
+            print(f"{place}, {kind} ({shown(' '.join(response.split()))[:60]}): {result}, {milliseconds:.1f} ms")
     print(f"{failed} raised")
     if not scores:
         return 1

@@ -30,6 +30,7 @@ def test_a_trial_agrees_with_a_run_that_filters_on_acc(tmp_path: Path, capsys: p
     )
     samples = [json.loads(line) for line in (tmp_path / "run/validation/3.jsonl").read_text().splitlines()]
     assert {sample["acc"] for sample in samples} == {0.0, 1.0}
+    assert {json.loads(sample["extra_info"])["split"] for sample in samples} == {"test"}
     assert not (tmp_path / "run/left_out.jsonl").exists()
 
     rows = [{"data_source": "toy_sum", "reward_model": {"ground_truth": sample["gts"]}} for sample in samples]

@@ -8,8 +8,6 @@ import pytest
 import yaml
 
 from rpg.cli import main
-from rpg.data.parquet import Problem, repeated_rows, schema_of, write_together
-from rpg.data.template import format_prompt
 from rpg.results.runs import Run, load
 from rpg.results.statistics import by_problem
 from rpg.rewards import compute_score, user_reward
@@ -26,24 +24,18 @@ ANSWERS = (
 RELEASE, VERIFIED = 1 / 4, 3 / 4
 
 
-def saved_run(directory: Path, judge: str, sources: tuple[str, ...] = ("aime24",)) -> Path:
-    """Write a run of four steps, validated at 0, 2 and 4, with verl's samples, 4 answers per problem."""
-    settings, files = config("rpg_cpu_urkl1e-4"), []
+def saved_run(directory: Path, judge: str, source: str = "aime24") -> Path:
+    """Write a run of four steps, validated at 0, 2 and 4, with samples of 4 answers to each of 3 problems."""
+    settings = config("rpg_cpu_urkl1e-4")
     function = {"path": "pkg://rpg.rewards", "name": "compute_score", "reward_kwargs": {"judge": judge}}
     settings["reward"] = {"custom_reward_function": function}
-    for source in sources:
-        files.append(str(directory / f"{source}.parquet"))
-        problems = [Problem(source, f"{source}: what is {n} + 7?", "7", "test") for n in range(3)]
-        write_together({Path(files[-1]): repeated_rows(problems)})
-    settings["data"]["val_files"] = files
-    accuracies = {f"val-core/{source}/acc/mean@4": RELEASE if judge == "release" else VERIFIED for source in sources}
-    run_dir = write_run(directory, [(step, {} if step % 2 else accuracies) for step in range(5)], settings)
+    accuracy = {f"val-core/{source}/acc/mean@4": RELEASE if judge == "release" else VERIFIED}
+    run_dir = write_run(directory, [(step, {} if step % 2 else accuracy) for step in range(5)], settings)
     samples = []
-    for source, n, (answer, *right) in itertools.product(sources, range(3), ANSWERS):
-        text = f"user\n{format_prompt(f'{source}: what is {n} + 7?')}\nassistant\n"
+    for n, (answer, *right) in itertools.product(range(3), ANSWERS):
         acc = float(right[judge == "verified"])
-        samples.append({"input": text, "output": answer, "gts": "7", "score": 2 * acc - 1, "acc": acc, "pred": "?",
-                        "data_source": source})  # fmt: skip
+        samples.append({"input": f"what is {n} + 7?", "output": answer, "gts": "7", "score": 2 * acc - 1, "acc": acc,
+                        "pred": "?", "data_source": source, "extra_info": json.dumps({"split": "test"})})  # fmt: skip
     for step in (0, 2, 4):
         write_samples(run_dir, step, samples)
     return run_dir
@@ -92,24 +84,10 @@ def test_another_judge_on_saved_samples(tmp_path, capsys, before, judge, expecte
         assert (sample["acc"], sample["score"], sample["pred"]) == (again["acc"], again["score"], again["pred"])
 
 
-def test_rows_of_one_problem_are_told_apart_by_their_answers(tmp_path, capsys):
-    run_dir = saved_run(tmp_path / "run", "release")
-    rows = [Problem("aime24", "aime24: what is 0 + 7?", truth, "test", {"unit": truth}) for truth in ("9", "7")]
-    write_together({run_dir / "aime24.parquet": repeated_rows(rows)}, schema_of(rows))
-    (run_dir / "aime24.parquet").rename(tmp_path / "moved.parquet")
-    (tmp_path / "mine.py").write_text(
-        "def reward(response, answer, row):\n    return float((row or {}).get('unit') == '7')\n"
-    )
-    assert score(run_dir, "--reward", tmp_path / "mine.py") == 2
-    assert "aime24.parquet" in capsys.readouterr().err
-    assert score(run_dir, "--reward", tmp_path / "mine.py", f"data.val_files=[{tmp_path / 'moved.parquet'}]") == 0
-    assert last(load(run_dir / "judge-mine.py")) == {"AIME24": 4 / 12}  # of the first problem's four
-
-
 @pytest.mark.parametrize("verls", [True, False])
 def test_a_run_is_scored_by_its_own_reward_function(tmp_path, capsys, verls):
     """The run's reward file has changed since: it now wants the last digit to be 7, and reads a kept column."""
-    run_dir = saved_run(tmp_path / "run", "release", ("mine",))
+    run_dir = saved_run(tmp_path / "run", "release", "mine")
     reward = tmp_path / "mine.py"
     arguments = "data_source, solution_str, ground_truth, extra_info" if verls else "response, answer, row"
     text, row = ("solution_str", "extra_info") if verls else ("response", "row")

@@ -11,6 +11,7 @@ May go when verl limits the time of a reward, rejects NaN, counts the responses 
 """
 
 import asyncio
+import json
 import logging
 import math
 import time
@@ -61,7 +62,7 @@ class RewardLoopWorker(reward_loop.RewardLoopWorker):
             # the overlong penalty's are tensors, beyond its buffer's start, for which pydantic warns at each response
             result["reward_score"] = plain(result["reward_score"])
             result["reward_extra_info"] = {name: plain(value) for name, value in result["reward_extra_info"].items()}
-            result["reward_extra_info"]["data_source"] = str(data.non_tensor_batch["data_source"][-1])  # of each sample
+            result["reward_extra_info"] |= row_of(data)
             require_numbers(result)
         except TimeoutError:
             why = f"the reward took more than {limit} s (rpg.reward_limit)"
@@ -86,6 +87,13 @@ class RewardLoopWorker(reward_loop.RewardLoopWorker):
         }
         append_record(Path(self.config.trainer.default_local_dir) / LEFT_OUT, note)
         return f"{note['uid']} of {note['data_source']}: {note['why']}"
+
+
+def row_of(data: DataProto) -> dict[str, str]:
+    """Return what a saved sample tells of its row, as texts, of which verl makes no means: `rpg score` reads them."""
+    row = data.non_tensor_batch
+    extra = json.dumps(row["extra_info"][-1], default=lambda value: getattr(value, "tolist", value.__str__)())
+    return {"data_source": str(row["data_source"][-1]), "extra_info": extra}
 
 
 def plain(value: Any) -> Any:
