@@ -1,4 +1,4 @@
-"""Checks of the machine: devices, packages, names of the working directory, /dev/shm, disk."""
+"""Checks of the machine: devices, packages, names of the working directory, /dev/shm, disk, memory."""
 
 import importlib.util
 import os
@@ -7,11 +7,12 @@ import sys
 from pathlib import Path
 
 from rpg.config.run_config import RunConfig, logs_to
-from rpg.config.verl_keys import FSDP, MODEL, OPTIM, RAY, ROLLOUT
+from rpg.config.verl_keys import ACTOR, FSDP, MODEL, OPTIM, RAY, ROLLOUT
 from rpg.diagnostics import ABSENT, Diagnostic, Findings
 from rpg.files.integrity import steps
+from rpg.gpu_host import visible
 from rpg.names import MOVING_REFERENCES
-from rpg.plan import GB, Shape, bytes_of, copies, shape_of, state
+from rpg.plan import GB, bytes_of, estimate, shape_of, state
 from rpg.verl_plugin.schedule_free import INSTALL, PACKAGE, asked_for
 
 GPUS = "trainer.n_gpus_per_node"
@@ -82,7 +83,7 @@ def shared_memory(run: RunConfig) -> Findings:
 
     A process that writes beyond /dev/shm is killed without a message; Ray only moves its objects to a disk.
     """
-    shape, on_cpu = _shape(run), run["trainer.device"] == "cpu"
+    shape, on_cpu = shape_of(run[f"{MODEL}.path"]), run["trainer.device"] == "cpu"
     if run.cluster or (on_cpu and shape is None):
         return
     need, free = SHARED_MEMORY + run[GPUS] * QUEUE, shutil.disk_usage("/dev/shm").free
@@ -94,24 +95,16 @@ def shared_memory(run: RunConfig) -> Findings:
         yield Diagnostic("/dev/shm", ABSENT, message, remedy)
 
 
-def _shape(run: RunConfig) -> Shape | None:
-    """Return the model's shape, or None if it is unknown."""
-    try:
-        return shape_of(run[f"{MODEL}.path"])
-    except ValueError:
-        return None
-
-
 def disk(run: RunConfig) -> Findings:
     """Two checkpoints fit on the disk: otherwise a failure while the second is written could leave none.
 
     A checkpoint has weights, two moments, and a moving reference; every rank writes its shards.
     """
-    shape = _shape(run)
+    shape = shape_of(run[f"{MODEL}.path"])
     if shape is None or run["trainer.save_freq"] < 1 or run["trainer.val_only"]:
         return
     weights, moments = state(shape, run)
-    size = copies(run) * (weights * (1 + (run.rpg.reference.mode in MOVING_REFERENCES)) + moments)
+    size = weights * (1 + (run.rpg.reference.mode in MOVING_REFERENCES)) + moments
     target = run.directory.absolute()
     place = next(folder for folder in (target, *target.parents) if os.path.exists(folder))
     free = shutil.disk_usage(place).free
@@ -119,3 +112,17 @@ def disk(run: RunConfig) -> Findings:
     if (2 - there) * size > free:
         message = f"two checkpoints need {2 * size / GB:.3g} GB, and {place} has {free / GB:.3g}"
         yield run.error("trainer.default_local_dir", message, "set CKPTS_DIR elsewhere")
+
+
+def memory(run: RunConfig) -> Findings:
+    """The run fits the GPUs here, by the estimate of `rpg plan`, if the model's shape is known."""
+    logical = run.cluster or run["trainer.device"] == "cpu" or run[f"{RAY}.num_gpus"] is not None
+    gpus, shape = [] if logical else visible(), shape_of(run[f"{MODEL}.path"])
+    if gpus and shape:
+        device = min(gpu.memory for gpu in gpus)
+        fits, lines = estimate(shape, run, device)
+        if not fits:
+            needs = "; ".join(" ".join(line.split()) for line in lines)
+            more = f"more GPUs, {FSDP}.param_offload=true, another {ROLLOUT}.gpu_memory_utilization, or a smaller"
+            remedy = f"use {more} {ACTOR}.ppo_max_token_len_per_gpu or data.max_response_length"
+            yield Diagnostic("GPU memory", ABSENT, f"{device / GB:.3g} GB do not hold the run: {needs}", remedy)

@@ -39,6 +39,7 @@ PLACE: tuple[Check, ...] = (
     machine.working_directory,
     machine.shared_memory,
     machine.disk,
+    machine.memory,
 )
 # in seconds to minutes: they import verl or transformers, call the reward function, or read a checkpoint
 SLOW: tuple[Check, ...] = (

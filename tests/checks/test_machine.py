@@ -12,6 +12,7 @@ import torch
 from rpg import gpu_host, plan
 from rpg.checks import machine
 from rpg.cli import main
+from rpg.config.compose import compose
 from rpg.verl_plugin.resolvers import detected_memory
 from tests.builders.toy_run import run_config, run_of
 
@@ -64,6 +65,8 @@ def test_visible_gpus(two_gpus, monkeypatch, value, indices, gigabytes):
 def test_the_smallest_gpu_must_hold_the_run(two_gpus, tmp_path, capsys):
     assert main(["plan", "grpo_7b"]) == 1
     assert "DOES NOT FIT 8 x 25.8 GB" in capsys.readouterr().out
+    (found,) = machine.memory(compose("grpo_7b", [])[0])  # of doctor and of a start
+    assert "25.8 GB do not hold the run: " in str(found)
     answers(tmp_path / "bin", "580.65.06", "Enabled")  # a GPU in parts has no memory that is known
     assert [gpu.index for gpu in gpu_host.visible()] == [1]
     for answer in ("exit 9", "echo a,b,c,d,e,f"):
@@ -93,7 +96,7 @@ def test_the_cpu_environment_is_named(toy, monkeypatch):
 def test_shared_memory(monkeypatch, free, settings, is_short):
     """Of 25 million parameters in one embedding."""
     monkeypatch.setattr(shutil, "disk_usage", lambda path: {"/dev/shm": SimpleNamespace(free=free * 2**20)}[path])
-    monkeypatch.setattr(machine, "_shape", lambda run: plan.Shape(25000, 0, 1, 1, 1, 1, 1000, True))
+    monkeypatch.setattr(machine, "shape_of", lambda model: plan.Shape(25000, 0, 1, 1, 1, 1, 1000, True))
     assert [found.key for found in machine.shared_memory(run_config(settings))] == ["/dev/shm"] * is_short
 
 

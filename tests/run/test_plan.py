@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import json
 import shutil
 from types import SimpleNamespace
 
@@ -15,7 +16,9 @@ from rpg.config.compose import compose_config, resolve
 from rpg.config.run_config import RunConfig
 
 A, M = "actor_rollout_ref.actor", "actor_rollout_ref.model"
+F = f"{A}.fsdp_config"
 TINY = plan.Shape(hidden=8, layers=2, intermediate=16, heads=2, kv_heads=1, head_dim=4, vocabulary=10, tied=False)
+QWEN3 = 4.022e9  # parameters of Qwen3-4B
 
 
 @functools.cache
@@ -30,12 +33,10 @@ def of(*overrides: str) -> RunConfig:
     return RunConfig(OmegaConf.to_container(OmegaConf.merge(config, OmegaConf.from_dotlist(keys))))  # type: ignore[arg-type]
 
 
-def update(s: RunConfig) -> float:
-    return sum(plan.update(plan.MODELS[s[f"{M}.path"]], s).values())
-
-
-def rollout(s: RunConfig) -> float:
-    return sum(plan.rollout(plan.MODELS[s[f"{M}.path"]], s, 80e9).values())
+def needed(place: str, *overrides: str) -> float:
+    """Return the bytes of an update or a rollout on a GPU of 80 GB, or of a host."""
+    run = of(*overrides)
+    return sum(plan.needs(plan.MODELS[run[f"{M}.path"]], run, 80e9)[place].values())
 
 
 # GB of an update that torch's FSDPMemTracker showed for transformers' model under FSDP2, AdamW and flash attention, on
@@ -44,35 +45,31 @@ TRACED = [
     (["model=qwen2.5-math-7b"], 8, 26.83),
     (["model=qwen2.5-math-7b"], 16, 19.21),
     (["model=qwen3-4b", f"{A}.ppo_max_token_len_per_gpu=8192"], 1, 80.45),
-    (["model=qwen3-4b", f"{M}.enable_gradient_checkpointing=false"], 8, 115.64),
     (["model=qwen3-4b", "profile=gpu_sdpa"], 8, 16.91),
 ]
 
 
 @pytest.mark.parametrize(("overrides", "devices", "traced"), TRACED)
 def test_memory_is_what_was_traced(overrides, devices, traced):
-    held = update(of(*overrides, f"trainer.n_gpus_per_node={devices}")) - plan.RESERVE
+    held = needed("update", *overrides, f"trainer.n_gpus_per_node={devices}") - plan.RESERVE
     assert held == pytest.approx(traced * 1e9, rel=0.04)
 
 
-F, MODEL = f"{A}.fsdp_config", 4.022e9  # parameters of Qwen3-4B, on 8 GPUs
-ADAPTER = 32 * 36 * (2 * (2560 + 4096) + 2 * (2560 + 1024) + 3 * (2560 + 9728))
-HSDP = 1 / 8 - 1 / 2  # every group of two holds the model
-
-
 @pytest.mark.parametrize(
-    ("held", "changes", "less"),
+    ("place", "changes", "each"),
     [
-        (update, [f"{M}.lora_rank=32"], (12 * MODEL - 16 * ADAPTER) / 8),  # gradients and moments of the adapter alone
-        # verl's switches offload weights and moments during rollouts, offload_policy always
-        (rollout, [f"{F}.param_offload=true", f"{F}.optimizer_offload=true"], 12 * MODEL / 8),
-        (update, [f"{F}.offload_policy=true"], 16 * MODEL / 8),
-        (update, [f"{F}.fsdp_size=2"], 16 * MODEL * HSDP),
-        (rollout, [f"{F}.fsdp_size=2"], 12 * MODEL * HSDP),
+        ("update", [f"{M}.lora_rank=32"], -12),  # neither gradients nor two moments
+        ("update", [f"{F}.offload_policy=true"], -16),
+        ("rollout", [f"{F}.param_offload=true", f"{F}.optimizer_offload=true"], -12),
+        ("host", [f"{F}.optimizer_offload=true"], 8 * 8),  # of 8 ranks
+        ("host", ["reference=fixed"], 8 * 4),
+        ("update", [f"{F}.fsdp_size=2"], 16 * (8 / 2 - 1)),  # HSDP: every group holds the model
     ],
 )
-def test_what_a_setting_saves(held, changes, less):
-    assert held(of("model=qwen3-4b")) - held(of("model=qwen3-4b", *changes)) == pytest.approx(less, rel=1e-3)
+def test_what_a_setting_adds_by_hand(place, changes, each):
+    """In bytes of a parameter on one of 8 GPUs: fp32 weights and gradients of 4, two moments of 8."""
+    added = needed(place, "model=qwen3-4b", *changes) - needed(place, "model=qwen3-4b")
+    assert added == pytest.approx(each * QWEN3 / 8, rel=1e-3)
 
 
 def test_tokens_of_the_cache_by_hand():
@@ -83,12 +80,6 @@ def test_tokens_of_the_cache_by_hand():
     parallel = [f"actor_rollout_ref.rollout.tensor_model_parallel_size={size}" for size in (2, 8)]
     held = [plan.kv_cache(shape, of("model=qwen2.5-math-7b", text), 80e9)[1] for text in parallel]
     assert held == pytest.approx([3.80e6, 3.88e6], rel=2e-3)
-
-
-def test_memory_of_the_host():
-    """8 ranks that each read Qwen3-4B in float32, 129 GB, and a fixed reference, 16 GB more."""
-    parts = plan.host(plan.MODELS["Qwen/Qwen3-4B"], of("model=qwen3-4b", "reference=fixed"))
-    assert list(parts.values()) == pytest.approx([8 * 4 * 4.022e9, 4 * 4.022e9, 0], rel=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +98,7 @@ def test_two_checkpoints_by_hand(changes, each, tmp_path, monkeypatch):
     """each: bytes per parameter that the disk must have."""
     (tmp_path / "global_step_20").mkdir()
     run = of("model=qwen2.5-math-7b", *(change.format(resumed=tmp_path) for change in changes))
-    monkeypatch.setattr(machine, "_shape", lambda _: TINY)
+    monkeypatch.setattr(machine, "shape_of", lambda _: TINY)
     for more, keys in ((0, []), (-1, ["trainer.default_local_dir"] * bool(each))):
         free = SimpleNamespace(free=each * TINY.parameters + more)
         monkeypatch.setattr(shutil, "disk_usage", lambda _, free=free: free)
@@ -124,7 +115,9 @@ def test_one_gpu_of_a_size(monkeypatch, capsys):
 
 
 def test_what_cannot_be_planned(tmp_path, capsys):
-    (tmp_path / "config.json").write_text('{"num_experts": 8}')
-    for model, said in (("someone/else", "has no config.json"), (str(tmp_path), "no estimate for this kind of model")):
-        assert main(["plan", "rpg_7b_urkl1e-4", f"{M}.path={model}"]) == 2
-        assert said in capsys.readouterr().err
+    assert main(["plan", "rpg_7b_urkl1e-4", f"{M}.path=someone/else"]) == 2
+    assert f"{M}.path=someone/else: has no config.json of a decoder" in capsys.readouterr().err
+    experts = {"num_experts": 8, "hidden_size": 64, "num_hidden_layers": 2, "intermediate_size": 128,
+               "num_attention_heads": 4, "vocab_size": 1000}  # fmt: skip
+    (tmp_path / "config.json").write_text(json.dumps(experts))
+    assert main(["plan", "rpg_7b_urkl1e-4", f"{M}.path={tmp_path}"]) == 2
