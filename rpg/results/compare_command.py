@@ -111,8 +111,8 @@ def difference(
 
 def paired_problems(first: Run, second: Run, benchmark: str) -> list[float]:
     """Return each problem's difference in accuracy between two runs; [] if they answered different problems."""
-    means = []
-    for run in (first, second):
-        problems = by_problem(run.samples(run.accuracies[benchmark].last_valid_index(), benchmark))
-        means.append(problems["sum"] / problems["size"])
-    return (means[1] - means[0]).tolist() if set(means[0].index) == set(means[1].index) else []
+    before, after = (
+        by_problem(run.samples(run.accuracies[benchmark].last_valid_index(), benchmark))["mean"]
+        for run in (first, second)
+    )
+    return (after - before).tolist() if {*before.index} == {*after.index} else []

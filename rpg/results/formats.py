@@ -10,15 +10,13 @@ import rich.table
 from rich.console import Console
 from rich.text import Text
 
-from rpg.registry.methods import family
 from rpg.results.runs import show_notes
 from rpg.results.table import Table
 
 LEGEND = (
-    "◆ RPG-REINFORCE, ◇ RPG; bold: best of a column, underlined: second, where the lead exceeds its noise; "
-    "±: standard error over seeds; [low, high]: 95 % interval over problems (bootstrap)."
+    "bold: best of a column, underlined: second, where the lead exceeds its noise; "
+    "±: standard error over seeds; (±): of one run, over problems."
 )
-MARKS = {"RPG-REINFORCE": "◆ ", "RPG": "◇ ", "baseline": ""}
 MISSING = "–"
 MARKDOWN, ANSI = ("{}", "**{}**", "<u>{}</u>"), ("{}", "\x1b[1m{}\x1b[0m", "\x1b[4m{}\x1b[0m")  # plain, first, second
 PASS_TITLE = "pass@k at the last validation (unbiased estimate)"
@@ -31,7 +29,7 @@ def accuracies(table: Table, ranks: Sequence[str]) -> pd.DataFrame:
     for label, group in table.cells.groupby("method", sort=False):
         cells, known = group.to_dict("records"), group.get("paper_last", pd.Series(dtype=float)).notna().any()
         for cell in cells:
-            lines.append([MARKS[family(label)] + label, cell["benchmark"], *(_value(cell, c, ranks) for c in columns)])
+            lines.append([label, cell["benchmark"], *(_value(cell, column, ranks) for column in columns)])
         for kind, form in (("paper", "{:.4f}"), ("difference", "{:+.4f}")) if known else ():
             for cell in cells:
                 entries = [_text(cell.get(f"{kind}_{column}"), form) for column in columns]
@@ -40,13 +38,12 @@ def accuracies(table: Table, ranks: Sequence[str]) -> pd.DataFrame:
 
 
 def _value(cell: dict[str, Any], column: str, ranks: Sequence[str]) -> str:
-    """Return one entry with its rank, standard error and interval."""
+    """Return one entry with its rank and standard error."""
     rank = cell[f"rank_{column}"] if cell.get(f"clear_{column}") and cell[f"rank_{column}"] in (1, 2) else 0
     text = ranks[rank].format(_text(cell[column]))
     if cell.get(f"{column}_se", math.nan) >= 0:
-        text += f" ± {cell[f'{column}_se']:.4f}"
-    if column == "last" and cell["last_low"] >= 0:
-        text += f" [{cell['last_low']:.2f}, {cell['last_high']:.2f}]"
+        error = f"± {cell[f'{column}_se']:.4f}"
+        text += f" {error}" if cell["runs"] > 1 else f" ({error})"
     return text
 
 

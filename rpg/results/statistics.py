@@ -9,24 +9,11 @@ import numpy as np
 import pandas as pd
 
 LEVEL = 0.95
-RESAMPLES = 2000
 
 
 def by_problem(samples: Any) -> pd.DataFrame:
-    """Return the sum of the accuracies and the number of the samples, "sum" and "size", of each problem."""
-    return samples.groupby("problem", sort=False)["acc"].agg(["sum", "size"])
-
-
-def interval(problems: pd.DataFrame, level: float = LEVEL) -> tuple[float, float]:
-    """Return a percentile bootstrap interval over problems for the mean accuracy of the samples.
-
-    Problems are drawn with replacement and keep their samples. The seed is fixed, so a table is reproducible.
-    """
-    correct, total = problems["sum"].to_numpy(), problems["size"].to_numpy()
-    drawn = np.random.default_rng(0).integers(len(total), size=(RESAMPLES, len(total)))
-    means = correct[drawn].sum(axis=1) / total[drawn].sum(axis=1)
-    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
-    return float(low), float(high)
+    """Return sum, size and mean of the accuracies of each problem's samples."""
+    return samples.groupby("problem", sort=False)["acc"].agg(["sum", "size", "mean"])
 
 
 def pass_at(samples: Any, k: int) -> float:
@@ -37,7 +24,7 @@ def pass_at(samples: Any, k: int) -> float:
     problems: Any = by_problem(samples)
     if not samples["acc"].isin([0, 1]).all() or not problems["size"].min() >= k:
         return math.nan
-    return float(np.mean([pass_at_k(int(n), int(c), k) for c, n in problems.to_numpy()]))
+    return float(np.mean([pass_at_k(int(n), int(c), k) for c, n, _ in problems.to_numpy()]))
 
 
 def pass_at_k(n: int, c: int, k: int) -> float:

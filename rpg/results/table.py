@@ -15,7 +15,7 @@ from rpg.diagnostics import UserError
 from rpg.registry.datasets import BENCHMARKS
 from rpg.registry.methods import order_of
 from rpg.results.runs import Run, differing, notes_of, unlike
-from rpg.results.statistics import by_problem, half_width, interval, pass_at
+from rpg.results.statistics import by_problem, half_width, pass_at
 
 MOST_DIFFERING = 3  # settings in a row's label; if more differ, the label has the run's name
 # (table, method, benchmark) -> erratum; the numbers stay as printed
@@ -28,9 +28,9 @@ class Table:
 
     Attributes:
         rows: label -> the row's runs ([] in the paper's tables), in display order.
-        cells: one line per row (method) and benchmark. before: the accuracy at step 0; *_se: standard errors of seeds;
-            last_low, last_high: 95 % interval over problems of a single run; rank_*: 1 for the best among rows measured
-            alike; clear_*: `is_clear`, which makes it bold or underlined; difference_*: ours minus the paper's.
+        cells: one line per row (method) and benchmark. before: the accuracy at step 0; *_se: standard errors over the
+            seeds of `runs` runs, of a single run over its `problems`; rank_*: 1 for the best among rows measured alike;
+            clear_*: `is_clear`, which makes it bold or underlined; difference_*: ours minus the paper's.
     """
 
     title: str
@@ -103,8 +103,7 @@ def numbers(runs: Sequence[Run], benchmark: str) -> dict[str, Any]:
         return line
     problems: list[Any] = [by_problem(own) for own in answers]
     if len(runs) == 1:
-        line["last_low"], line["last_high"] = interval(problems[0])
-        line["problems"] = len(problems[0])
+        line |= {"last_se": problems[0]["mean"].sem(), "problems": len(problems[0])}
     most = min(int(own["size"].min()) for own in problems)
     powers = dict.fromkeys([*(2**power for power in range(most.bit_length())), most]) if most > 1 else ()
     return line | {f"pass@{k}": np.mean([pass_at(own, k) for own in answers]) for k in powers}
@@ -136,8 +135,8 @@ def labelled(runs: Sequence[Run]) -> dict[str, list[Run]]:
 
 def ranked(lines: Sequence[dict[Any, Any]]) -> pd.DataFrame:
     """Return Table.cells of lines; ranks are among values of one benchmark, step and measures, if there are several."""
-    columns = ("method", "benchmark", "before", "last", "best", "last_se", "best_se", "last_low", "last_high", "runs",
-               "judge", "step", "measures", "problems")  # fmt: skip
+    columns = ("method", "benchmark", "before", "last", "best", "last_se", "best_se", "runs", "problems", "judge",
+               "step", "measures")  # fmt: skip
     powers = dict.fromkeys(name for line in lines for name in line if str(name).startswith("pass@"))
     cells: Any = pd.DataFrame(lines, columns=[*columns, *powers])
     groups = cells.groupby(["benchmark", "measures", "step"], sort=False, dropna=False)
@@ -163,9 +162,7 @@ def error_of(line: dict[Any, Any], column: str) -> tuple[float, float]:
     """Return standard error and degrees of freedom, over seeds or a single run's problems; infinite if unknown."""
     if line["runs"] > 1:
         return line[f"{column}_se"], line["runs"] - 1
-    if line["problems"] > 1:
-        return (line["last_high"] - line["last_low"]) / (2 * 1.96), line["problems"] - 1
-    return math.inf, 1
+    return (line["last_se"], line["problems"] - 1) if line["problems"] > 1 else (math.inf, 1)
 
 
 def beside(table: Table, number: int) -> None:

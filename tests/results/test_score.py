@@ -62,7 +62,7 @@ def strict(response, answer):
     assert "3 samples without a score count as wrong" in capsys.readouterr().err
     assert "NaN" not in (run_dir / "judge-mine.py/validation/0.jsonl").read_text()
     main(["table", str(run_dir / "judge-mine.py")])
-    assert "0.7500 [" in capsys.readouterr().out
+    assert "0.7500 (±" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -72,8 +72,8 @@ def test_another_judge_on_saved_samples(tmp_path, capsys, before, judge, expecte
     run_dir = saved_run(tmp_path / "run", before)
     assert score(run_dir, "--judge", judge) == 0
     shown = capsys.readouterr().out
-    assert "| ◇ RPG-URKL (judge release) | 0.2500 | 0.2500" in shown
-    assert "| ◇ RPG-URKL (judge verified) | 0.7500 | 0.7500" in shown
+    assert "| RPG-URKL (judge release) | 0.2500 | 0.2500" in shown
+    assert "| RPG-URKL (judge verified) | 0.7500 | 0.7500" in shown
     run = load(run_dir / f"judge-{judge}")
     assert run.accuracies["AIME24"].to_dict() == dict.fromkeys((0, 2, 4), expected)
     assert (run.judge, run.method) == (judge, "RPG-URKL")

@@ -1,4 +1,4 @@
-"""pass@k against enumeration, and intervals against known cases."""
+"""pass@k against enumeration, and Student's intervals against known cases."""
 
 import itertools
 
@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rpg.results.statistics import interval, pass_at, pass_at_k, t_interval
+from rpg.results.statistics import pass_at, pass_at_k, t_interval
 
 
 def test_pass_at_k_is_the_share_of_subsets_with_a_correct_one():
@@ -21,26 +21,6 @@ def test_pass_at_k_wants_right_or_wrong_answers_and_enough_of_them():
     assert pass_at(samples, 2) == pytest.approx(0.5)
     assert np.isnan(pass_at(samples, 3))
     assert np.isnan(pass_at(samples.assign(acc=0.5), 1))  # of a custom reward
-
-
-def problems(correct, total):
-    return pd.DataFrame({"sum": correct, "size": total})
-
-
-def test_interval():
-    assert interval(problems([2, 2, 2], [2, 2, 2])) == (1.0, 1.0)
-    low, high = interval(problems([1] * 50 + [0] * 50, [1] * 100))
-    # 0.5 +- 1.96 sqrt(0.25 / 100) = 0.5 +- 0.098
-    assert low == pytest.approx(0.402, abs=0.02)
-    assert high == pytest.approx(0.598, abs=0.02)
-
-
-def test_interval_is_of_the_mean_over_samples():
-    """One problem with 8 correct answers and two with 4 wrong ones: Last is 8/16, the mean over problems 1/3."""
-    three = problems([8, 0, 0], [8, 4, 4])
-    draws = [[(8, 8), (0, 4), (0, 4)][i] for i in np.random.default_rng(0).integers(3, size=(2000, 3)).ravel()]
-    right, all_of_them = np.array(draws).reshape(2000, 3, 2).sum(axis=1).T
-    assert interval(three, 0.2) == pytest.approx(tuple(np.quantile(right / all_of_them, [0.4, 0.6])))
 
 
 def test_students_intervals():

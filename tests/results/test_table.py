@@ -40,7 +40,7 @@ def test_paper_table_is_printed_as_printed(number, capsys):
         expected.setdefault(entry["method"], []).extend([entry["last"], entry["best"]])
     benchmarks = dict.fromkeys(entry["benchmark"] for entry in PRINTED if entry["table"] == str(number))
     assert re.findall(r"\| ([\w-]+) Last", header) == list(benchmarks)
-    assert [re.sub("[◆◇] ", "", row.split("|")[1]).strip() for row in rows] == list(expected)
+    assert [row.split("|")[1].strip() for row in rows] == list(expected)
     assert [re.findall(r"\d\.\d{4}", row) for row in rows] == list(expected.values())
 
 
@@ -50,8 +50,8 @@ def test_before_last_best_and_early_stop(tmp_path):
     lines[-1][1]["val-core/aime24/acc/mean@1"] = None
     table = table_of(tmp_path, {"a": (lines, config("a", steps=10))})
     cell = only_cell(table)
-    assert [cell[key] for key in ("before", "last", "best", "last_se", "last_low")] == [0.1, 0.2, 0.3, None, None]
-    assert "| ◇ RPG-URKL | 0.1000 | 0.2000 | 0.3000 |" in markdown(table)
+    assert [cell[key] for key in ("before", "last", "best", "last_se")] == [0.1, 0.2, 0.3, None]
+    assert "| RPG-URKL | 0.1000 | 0.2000 | 0.3000 |" in markdown(table)
     assert table.notes == [f"{tmp_path / 'a'}: at step 6 of 10, still running or stopped early"]
 
 
@@ -104,14 +104,14 @@ def with_samples(tmp_path, answers):
 
 
 def test_intervals_and_pass_at_k(tmp_path):
-    """One run: both problems have mean 1/2. For two seeds pass@2 is 1/2 and 1, without intervals over problems."""
-    cell = with_samples(tmp_path / "one", [{"p": [1.0, 0.0], "q": [1.0, 0.0]}])
-    assert (cell["last_low"], cell["last_high"]) == (0.5, 0.5)
-    assert (cell["pass@1"], cell["pass@2"]) == pytest.approx((0.5, 1.0))
+    """One run: the problems' means 1/2 and 1 deviate by 0.3536, over sqrt(2) 1/4. Two runs: of their seeds alone."""
+    cell = with_samples(tmp_path / "one", [{"p": [1.0, 0.0], "q": [1.0, 1.0]}])
+    assert (cell["last_se"], cell["problems"]) == (pytest.approx(0.25), 2)
+    assert (cell["pass@1"], cell["pass@2"]) == pytest.approx((0.75, 1.0))
     answers = [{"p": [1.0, 0.0], "q": [0.0, 0.0]}, {"p": [1.0, 0.0], "q": [0.0, 1.0]}]
     cell = with_samples(tmp_path / "two", answers)
     assert (cell["pass@1"], cell["pass@2"]) == pytest.approx(((0.25 + 0.5) / 2, 0.75))
-    assert cell["last_low"] is None
+    assert cell["last_se"] == pytest.approx(0.125)
 
 
 def test_bold_only_where_the_lead_exceeds_the_noise(tmp_path):
