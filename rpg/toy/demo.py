@@ -24,7 +24,6 @@ class Demo:
         model: name of the model's directory; `task` that of its files, TASK_train.parquet and TASK_test.parquet.
         script: name of the run.
         settings: overrides.
-        data_source: of the held-out problems.
         gain: required gain of held-out accuracy.
         announced: what is trained, and how long it takes.
         prepare: builds model and data in a directory and keeps what is there.
@@ -35,7 +34,6 @@ class Demo:
     task: str
     script: str
     settings: tuple[str, ...]
-    data_source: str
     gain: float
     announced: str
     prepare: Callable[[Path, Console], None]
@@ -49,7 +47,6 @@ DEMOS = {  # by folder below runs/, where the Hydra groups `model` and `dataset`
         smollm2.TASK,
         "rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28_noiterref_smollm2",
         ("trainer.total_training_steps=12", "trainer.test_freq=4"),
-        smollm2.TASK,
         0.20,  # three runs of 30 steps gained 0.57 to 0.60, 0.37 to 0.45 of it in the first five
         "a pre-trained model of 135 million parameters",
         smollm2.prepare,
@@ -70,22 +67,11 @@ DEMOS = {  # by folder below runs/, where the Hydra groups `model` and `dataset`
             f"{OPTIM}.lr_scheduler_type=cosine",
             "trainer.test_freq=15",
         ),
-        "toy_sum",
         0.30,
         "a model of half a million parameters",
         sums.prepare,
     ),
 }
-
-
-def read_curve(metrics: Path, data_source: str) -> list[tuple[int, float]]:
-    """Return (step, held-out accuracy) of each validation; `acc` is the mean over the answers to a problem."""
-    curve = []
-    for record in map(json.loads, metrics.read_text().splitlines()):
-        for key, value in record["data"].items():
-            if key.startswith(f"val-core/{data_source}/acc/mean@"):
-                curve.append((record["step"], value))
-    return curve
 
 
 def show_answers(validations: Path, console: Console) -> None:

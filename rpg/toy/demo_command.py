@@ -9,15 +9,15 @@ from rich.console import Console
 
 from rpg.config.compose import of_script
 from rpg.config.verl_keys import MODEL
-from rpg.files.atomic import METRICS, SAMPLES
+from rpg.files.atomic import SAMPLES
 from rpg.overrides import override
 from rpg.registry import scripts
 from rpg.results.figures import plot
-from rpg.results.runs import load_runs
+from rpg.results.runs import load
 from rpg.results.table import build_table
 from rpg.run.directory import brief
 from rpg.run.start import dry_run, start
-from rpg.toy.demo import DEMOS, read_curve, show_answers
+from rpg.toy.demo import DEMOS, show_answers
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -61,19 +61,19 @@ def run(args: argparse.Namespace) -> int:
     code = start(script.name, [*script.overrides, *settings])
     if code or dry_run():
         return code
-    metrics = run_dir / METRICS
-    validations = read_curve(metrics, demo.data_source) if metrics.is_file() else []
-    if validations:
+    run = load(run_dir)
+    validations = run.accuracies.mean(axis=1).dropna()  # of one set
+    if len(validations):
         if demo.shows_answers:
             show_answers(run_dir / SAMPLES, console)
-        console.print("held-out accuracy by step:", *(f"{step}: {accuracy:.3f}" for step, accuracy in validations))
-        picture, _ = plot(build_table(load_runs([run_dir])), run_dir)
+        console.print("held-out accuracy by step:", *(f"{step}: {value:.3f}" for step, value in validations.items()))
+        picture, _ = plot(build_table([run]), run_dir)
         console.print(f"picture: {brief(picture)}", soft_wrap=True)
     console.print(f"metrics, configuration, checkpoints: {brief(run_dir)}", soft_wrap=True)
     console.print(f"{(time.monotonic() - began) / 60:.1f} minutes")
     if len(validations) < 3:
         console.print(f"{len(validations)} validations: the gain is only judged with three or more (trainer.test_freq)")
         return 0
-    gain = validations[-1][1] - validations[0][1]
+    gain = validations.iloc[-1] - validations.iloc[0]
     console.print(f"gain {gain:+.3f}, expected at least {demo.gain}")
     return int(gain < demo.gain)

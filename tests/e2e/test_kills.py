@@ -16,8 +16,9 @@ import pytest
 
 from rpg.files import manifest
 from rpg.files.integrity import newest_complete
+from rpg.results.runs import load
 from rpg.run import cleanup
-from rpg.toy.demo import DEMOS, read_curve
+from rpg.toy.demo import DEMOS
 from tests.e2e.conftest import PATIENCE, Run
 
 pytestmark = [pytest.mark.e2e, pytest.mark.full]
@@ -124,7 +125,7 @@ def test_kills(start, seed, capsys):
     records = [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
     assert [record["step"] for record in records] == list(range(STEPS + 1))
     assert cleanup.remove_weights() == []
-    curve = dict(read_curve(directory / "metrics.jsonl", "toy_sum"))
+    curve = load(directory).accuracies["toy sums"]
     first, end = curve[0], curve[STEPS]
     with capsys.disabled():
         print(f"  seed {seed}: {kills} kills, {starts(directory)} starts, {skipped} checkpoints skipped, "

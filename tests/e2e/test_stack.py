@@ -10,10 +10,10 @@ import pytest
 from safetensors.torch import load_file
 
 from rpg import cli
-from rpg.results.runs import load_runs
+from rpg.results.runs import load, load_runs
 from rpg.results.table import build_table
 from rpg.run import cleanup
-from rpg.toy.demo import DEMOS, read_curve
+from rpg.toy.demo import DEMOS
 from tests.e2e import short_run
 from tests.e2e.conftest import PATIENCE, ROOT, TOY
 from tests.terminal import assert_in_order
@@ -78,7 +78,7 @@ def test_demo_learns_in_half_of_its_steps(start):
     assert_in_order(run.text().replace(str(TOY), "toy"), most=25)
     assert "ray.init: " in (directory / "run.log").read_text()
     steps = training_steps(directory / "metrics.jsonl")
-    accuracies = [accuracy for _, accuracy in read_curve(directory / "metrics.jsonl", "toy_sum")]
+    accuracies = load(directory).accuracies["toy sums"].tolist()
     assert len(accuracies) == 2
     # 0.028 is the standard deviation of two means of 512 answers each (sqrt(2 x 0.2 / 512))
     assert accuracies[-1] - accuracies[0] >= DEMOS["toy"].gain / 2

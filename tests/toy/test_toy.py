@@ -13,7 +13,7 @@ from rpg.data.template import format_prompt
 from rpg.data.toy import split_of, toy_problems
 from rpg.registry import scripts
 from rpg.toy import smollm2
-from rpg.toy.demo import DEMOS, read_curve
+from rpg.toy.demo import DEMOS
 from rpg.toy.sums import MODEL
 from rpg.verl_plugin import resolvers
 
@@ -108,8 +108,10 @@ def test_the_gain_of_three_validations_is_judged(accuracies, code, tmp_path, mon
     monkeypatch.setattr("rpg.toy.demo_command.start", start)
     assert main(["demo", "--model", "toy", "--dir", str(tmp_path), "data.seed=3"]) == code
     assert (tmp_path / "demo" / "panels.png").stat().st_size > 1000
-    assert read_curve(metrics, "toy_sum") == [(step, one) for step, one in enumerate(accuracies) if one]
-    assert ("+0.400" in capsys.readouterr().out) == (accuracies[-1] == 0.7)
+    printed = capsys.readouterr().out
+    curve = (f"{step}: {one:.3f}" for step, one in enumerate(accuracies) if one)
+    assert f"by step: {' '.join(curve)}\n" in printed
+    assert ("+0.400" in printed) == (accuracies[-1] == 0.7)
 
 
 def test_smollm2s_problems_are_once_each_and_a_pair_is_in_one_split() -> None:
