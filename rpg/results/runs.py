@@ -133,10 +133,7 @@ class Run:
         benchmark: the only one. Samples whose mean accuracy is not the logged one belong to another run, or are not
         all there: they are left out with a note.
         """
-        folder = self.directory / SAMPLES  # also of a run that was moved
-        if not folder.is_dir():
-            folder = Path(value_at(self.config, "trainer.validation_data_dir") or folder)
-        file, logged = folder / f"{step}.jsonl", self.accuracies.loc[step].dropna()
+        file, logged = self.directory / SAMPLES / f"{step}.jsonl", self.accuracies.loc[step].dropna()
         samples: Any = pd.DataFrame(read_lines(file) if file.is_file() else [])
         if samples.empty:
             return pd.DataFrame(columns=["input", "output", "gts", "acc", "benchmark", "problem"])

@@ -27,13 +27,13 @@ from rpg.diagnostics import UserError, shown
 from rpg.dotted import put, value_at
 from rpg.files.atomic import CONFIG, ENVIRONMENT, METRICS, SAMPLES, append_record
 from rpg.results.formats import show
-from rpg.results.runs import Run, judge_of, load, read_lines, show_notes
+from rpg.results.runs import Run, judge_of, load, show_notes
 from rpg.results.table import build_table
 from rpg.rewards import JUDGES, OURS, Score, compute_score, sandbox, user_reward
 from rpg.rewards.user_function import RewardError, as_score, reward_file
 from rpg.rewards.user_reward import ADAPTER, WRONG, blind_to, example, shown_score
 
-ROWS = 5  # tried without --responses
+ROWS = 5  # tried
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -44,8 +44,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     scorer = parser.add_mutually_exclusive_group()
     scorer.add_argument("--judge", choices=JUDGES, help="docs/judges.md (default: the run's reward; of ROWS: release)")
     scorer.add_argument("--reward", metavar="FILE", help="your reward function")
-    responses = "to ROWS: JSON lines, a text or saved sample each (default: the row's answer and a wrong one)"
-    parser.add_argument("--responses", type=Path, metavar="FILE", help=responses)
     parser.add_argument("--out", type=Path, metavar="DIR", help="where to write (default: RUN/judge-J)")
 
 
@@ -53,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     """Score the run and print a table of both; or try a reward function on rows."""
     if args.scored.is_file():
         args.judge = args.judge or JUDGES[0]
-        return try_reward(reward_of(with_reward({}, args)), args.scored, args.responses)
+        return try_reward(reward_of(with_reward({}, args)), args.scored)
     scored = load(args.scored)
     config = with_reward(copy.deepcopy(scored.config), args)
     if judge_of(config) == scored.judge:  # the same judge in another version still makes a second row
@@ -134,21 +132,17 @@ def score_run(scored: Run, config: dict[str, Any], out: Path) -> list[str]:
     return notes
 
 
-def try_reward(reward: Callable[..., Any], rows: Path, responses: Path | None) -> int:
-    """Score responses to the first rows as a run does; print what it would log, and the times.
-
-    responses: JSON lines, a text or saved sample for each row; None: the row's answer and a wrong one.
+def try_reward(reward: Callable[..., Any], rows: Path) -> int:
+    """Score a right and a wrong response to each of the first rows; print what a run would log, and the times.
 
     Returns 1 if the function raises, or scores wrong answers like right ones or above, else 0.
     """
-    saved = [line if isinstance(line, str) else line["output"] for line in read_lines(responses)] if responses else []
     scores, failed, prompt = list[dict[str, Any]](), 0, None
-    for number, (place, row) in enumerate(islice(read_file(rows), len(saved) or ROWS)):
+    for place, row in islice(read_file(rows), ROWS):
         key, extra, prompt = row["reward_model"]["ground_truth"], row.get("extra_info"), row.get("prompt", "")
         answers = {"wrong": WRONG} if key is None else {"right": key, "wrong": WRONG}  # a row may have only its rule
-        made = {kind: example(answer, prompt, extra) for kind, answer in answers.items()}
-        for kind, response in ({"given": saved[number]} if saved else made).items():
-            begun = time.perf_counter()
+        for kind, answer in answers.items():
+            response, begun = example(answer, prompt, extra), time.perf_counter()
             score = verdict(reward, row["data_source"], response, key, extra)
             milliseconds = 1000 * (time.perf_counter() - begun)
             if isinstance(score, str):
@@ -163,7 +157,6 @@ def try_reward(reward: Callable[..., Any], rows: Path, responses: Path | None) -
     means: Any = pd.DataFrame(scores).groupby("kind").mean(numeric_only=True)
     print("mean", means.to_string(float_format="{:g}".format), sep="\n")
     if {"right", "wrong"} <= {*means.index} and means.loc["right", "score"] <= means.loc["wrong", "score"]:
-        print(f"error: wrong answers score as high as right ones; {blind_to(prompt)}. "
-              "Give --responses FILE if it asks for another form")  # fmt: skip
+        print(f"error: wrong answers score as high as right ones; {blind_to(prompt)}")
         return 1
     return int(failed > 0)

@@ -13,19 +13,13 @@ def tried(tmp_path, capsys):
     rows = tmp_path / "rows.parquet"
     write_together({rows: repeated_rows(toy_problems("train", seed=0, count=3))})
 
-    def call(source: str, *options: object) -> tuple[int, str]:
+    def call(source: str) -> tuple[int, str]:
         (tmp_path / "mine.py").write_text(source)
-        code = main(["score", str(rows), "--reward", str(tmp_path / "mine.py"), *map(str, options)])
+        code = main(["score", str(rows), "--reward", str(tmp_path / "mine.py")])
         captured = capsys.readouterr()
         return code, captured.out + captured.err
 
     return call
-
-
-def means(said: str) -> dict[str, list[str]]:
-    """Return kind -> the numbers of the last lines."""
-    lines = [line.split() for line in said.splitlines()]
-    return {line[0]: line[1:] for line in lines if line and line[0] in ("right", "wrong", "given")}
 
 
 BOXED = 'def reward(response, answer):\n    return f"boxed{{{answer}}}" in response\n'
@@ -37,7 +31,6 @@ FAR = "def reward(response, answer):\n    return -1 - abs(float(response.rpartit
     [
         (BOXED, 1, "may not see the form that the prompt asks for (Answer: ANSWER)"),
         (FAR, 1, "3 raised"),
-        ("import no_such_module\ndef reward(response, answer):\n    return 1.0", 2, "no_such_module"),
     ],
 )
 def test_faults_of_a_reward(tried, source, code, said):
@@ -45,10 +38,3 @@ def test_faults_of_a_reward(tried, source, code, said):
     ended, printed = tried(source)
     assert ended == code
     assert said in printed
-
-
-def test_responses_of_a_file(tried, tmp_path):
-    (tmp_path / "responses.jsonl").write_text('"four"\n{"output": "seven77"}\n')
-    source = "def reward(response, answer):\n    return len(response)"
-    code, said = tried(source, "--responses", tmp_path / "responses.jsonl")
-    assert (code, means(said)) == (0, {"given": ["5.5", "5.5"]})
