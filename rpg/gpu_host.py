@@ -19,34 +19,22 @@ class GPU:
     driver: str
 
 
-def present() -> list[GPU]:
-    """Return the machine's GPUs; none if nvidia-smi is missing, fails or answers something else.
+def visible() -> list[GPU]:
+    """Return the GPUs that CUDA_VISIBLE_DEVICES names by index or UUID, in its order; without the variable all.
 
-    A part of a GPU (MIG) counts as no GPU, because nvidia-smi gives only the whole one's memory.
+    None if nvidia-smi is missing, fails or answers something else. A part of a GPU (MIG) counts as no GPU, because
+    nvidia-smi gives only the whole one's memory. CUDA numbers unequal GPUs by speed unless
+    CUDA_DEVICE_ORDER=PCI_BUS_ID; nvidia-smi always by bus.
     """
     try:
         command = ["nvidia-smi", QUERY, "--format=csv,noheader,nounits"]
         answer = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout
         lines = [[field.strip() for field in line.split(",")] for line in answer.splitlines() if line.strip()]
-        return [GPU(int(index), uuid, name, int(float(memory) * MIB), driver)
+        gpus = [GPU(int(index), uuid, name, int(float(memory) * MIB), driver)
                 for index, uuid, name, memory, driver, mig in lines if mig != "Enabled"]  # fmt: skip
     except (OSError, subprocess.SubprocessError, ValueError):
         return []
-
-
-def visible() -> list[GPU]:
-    """Return the GPUs that CUDA_VISIBLE_DEVICES leaves to this process, in its order; without the variable all.
-
-    As in CUDA, the list ends at its first entry that names no GPU, and a UUID may be abbreviated. CUDA numbers unequal
-    GPUs by speed unless CUDA_DEVICE_ORDER=PCI_BUS_ID; nvidia-smi always by bus.
-    """
-    gpus, wanted = present(), os.environ.get("CUDA_VISIBLE_DEVICES")
+    wanted = os.environ.get("CUDA_VISIBLE_DEVICES")
     if wanted is None:
         return gpus
-    chosen: list[GPU] = []
-    for entry in map(str.strip, wanted.split(",")):
-        named = [gpu for gpu in gpus if entry == str(gpu.index) or (len(entry) > 4 and gpu.uuid.startswith(entry))]
-        if len(named) != 1:
-            break
-        chosen += named
-    return chosen
+    return [gpu for name in wanted.split(",") for gpu in gpus if name.strip() in (str(gpu.index), gpu.uuid)]

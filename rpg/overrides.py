@@ -17,8 +17,11 @@ PLAIN = re.compile(r"/[A-Za-z0-9_./+-]*|[A-Za-z]+_[A-Za-z0-9_.-]*")  # Hydra rea
 
 
 def override(key: str, value: Any) -> str:
-    """Return the override that sets a key to a value of YAML or a path. Raises BadSetting as `check_text` does."""
-    return f"{key}={_value(key, value)}"
+    """Return the override that sets a key to a value of YAML or a path.
+
+    OmegaConf reads ${ in a text as an interpolation, also in quotes, and fails at a name that it does not know.
+    """
+    return f"{key}={_value(value)}"
 
 
 def parse(text: str) -> Override:
@@ -45,29 +48,12 @@ def key_of(text: str) -> str:
     return text.partition("=")[0].strip().lstrip("+~")
 
 
-def _value(key: str, value: Any) -> str:
+def _value(value: Any) -> str:
     if isinstance(value, (str, Path)):
-        return _quoted(key, str(value))
+        text = str(value)
+        return text if PLAIN.fullmatch(text) else QuotedString(text, Quote.single).with_quotes()
     if isinstance(value, Sequence):
-        return f"[{','.join(_value(key, element) for element in value)}]"
+        return f"[{','.join(map(_value, value))}]"
     if isinstance(value, Mapping):
-        return f"{{{','.join(f'{name}:{_value(key, inner)}' for name, inner in value.items())}}}"
+        return f"{{{','.join(f'{name}:{_value(inner)}' for name, inner in value.items())}}}"
     return json.dumps(value)  # null, true, false or a number
-
-
-def _quoted(key: str, text: str) -> str:
-    check_text(key, text)
-    return text if PLAIN.fullmatch(text) else QuotedString(text, Quote.single).with_quotes()
-
-
-def check_text(key: str, text: str) -> None:
-    """Raise BadSetting for a text that a configuration cannot hold: one with ${, or not UTF-8.
-
-    OmegaConf parses ${ again whenever a configuration is copied, so it cannot be escaped.
-    """
-    if "${" in text:
-        raise BadSetting(f"{key}={text}: ${{ starts an interpolation; use a name without it")
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise BadSetting(f"{key}={text!r}: is not UTF-8; use a name that is") from error

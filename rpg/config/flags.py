@@ -32,10 +32,7 @@ def chosen(args: argparse.Namespace) -> tuple[str | None, list[str]]:
 
 
 def overrides(args: argparse.Namespace) -> list[str]:
-    """Return the overrides of the flags, then those that were typed, which win.
-
-    Raises BadSetting for a path that an override cannot hold.
-    """
+    """Return the overrides of the flags, then those that were typed, which win."""
     given, typed = {name: value for name in FLAGS if (value := getattr(args, name)) is not None}, [*args.overrides]
     for name, value in given.items():
         if name in ("train", "test"):  # an override behind the files is one of these words

@@ -1,11 +1,9 @@
 """Hydra reads the overrides of this package as the same text."""
 
-import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rpg.diagnostics import BadSetting
 from rpg.overrides import override
 
 TEXT = st.text(st.sampled_from("ab_/.-'\"\\ ,=()[]{}$ü1\n") | st.characters(exclude_categories=["Cs"])).filter(
@@ -23,9 +21,3 @@ def read(text: str):
 def test_a_text_is_read_back(text):
     value = [text, "/plain", {"a": text}, None, True, -3, 1e-6]
     assert [read(override("key", text)), read(override("key", value))] == [text, value]
-
-
-@pytest.mark.parametrize("text", ["/a/${x}", "\udcff"])
-def test_what_no_configuration_can_hold(text):
-    with pytest.raises(BadSetting, match=r"^--dir="):
-        override("--dir", text)
