@@ -13,7 +13,7 @@ import sys
 from importlib import metadata
 from types import ModuleType
 
-from rpg.diagnostics import UserError, did_you_mean, printable
+from rpg.diagnostics import UserError, printable
 from rpg.verl_plugin import version
 
 COMMANDS = {  # name: package, what it does, an example
@@ -114,28 +114,21 @@ def _main(argv: list[str]) -> int:
     parser.add_argument("--version", action="version", version=f"rpg {metadata.version('rpg-verl')}")
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, (_, does, example) in COMMANDS.items():
-        subparser = subparsers.add_parser(name, help=does, description=f"{does}.", epilog=f"example: {example}")
-        if name in argv[:1]:  # importing torch for `rpg --help` would cost seconds
-            command(name).configure(subparser)
+        subparsers.add_parser(name, help=does, description=f"{does}.", epilog=f"example: {example}")
     if not argv:
         parser.print_help(sys.stderr)
         return 2
     if argv[0] in RETIRED:
         raise UserError(RETIRED[argv[0]])
-    args, rest = parser.parse_known_args(argv)
-    subparser = subparsers.choices[args.command]
-    for action in subparser._actions:
-        if isinstance(action, argparse._SubParsersAction):  # of `rpg data`
-            subparser = action.choices[getattr(args, action.dest)]
-    if unknown := [text.partition("=")[0] for text in rest if text.startswith("-")]:
-        retired = RETIRED.get(f"{subparser.prog} {unknown[0]}".removeprefix("rpg "))
-        near = did_you_mean(unknown[0], subparser._option_string_actions)
-        subparser.error(f"{unknown[0]}: {retired}" if retired else f"unknown option {unknown[0]}; {near}".rstrip("; "))
-    if rest and not hasattr(args, "overrides"):
-        subparser.error(f"unrecognized arguments: {' '.join(rest)}")
-    if rest:
-        args.overrides += rest  # argparse accepts no positional overrides after an option
-    return command(args.command).run(args)
+    for option in (word.partition("=")[0] for word in argv[1:]):
+        if gone := RETIRED.get(f"{argv[0]} {option}") or RETIRED.get(f"{argv[0]} {argv[1]} {option}"):
+            raise UserError(f"{option}: {gone}")
+    if argv[0] not in COMMANDS:
+        parser.parse_args(argv)  # --version, --help, or an error
+    module, subparser = command(argv[0]), subparsers.choices[argv[0]]  # all of them would import torch for --help
+    module.configure(subparser)
+    nested = argv[0] == "data"  # has subcommands, and no overrides that may follow an option
+    return module.run((subparser.parse_args if nested else subparser.parse_intermixed_args)(argv[1:]))
 
 
 if __name__ == "__main__":
