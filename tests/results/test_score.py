@@ -4,13 +4,11 @@ import itertools
 import json
 from pathlib import Path
 
-import pytest
 import yaml
 
 from rpg.cli import main
-from rpg.results.runs import Run, load
-from rpg.results.statistics import by_problem
-from rpg.rewards import compute_score, user_reward
+from rpg.results.runs import load
+from rpg.rewards import user_reward
 from rpg.rewards.user_reward import ADAPTER
 from tests.builders.runs import config, write_run, write_samples
 
@@ -45,10 +43,6 @@ def score(*arguments: object) -> int:
     return main(["score", *map(str, arguments)])
 
 
-def last(run: Run) -> dict[str, float]:
-    return {name: points.iloc[-1] for name, points in run.accuracies.items()}
-
-
 def test_an_answer_without_a_score_counts_as_wrong(tmp_path, capsys):
     """As in a run, and also in later tables."""
     run_dir = saved_run(tmp_path / "run", "release")
@@ -65,41 +59,33 @@ def strict(response, answer):
     assert "0.7500 (±" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("before", "judge", "expected"), [("verified", "release", RELEASE), ("release", "verified", VERIFIED)]
-)
-def test_another_judge_on_saved_samples(tmp_path, capsys, before, judge, expected):
-    run_dir = saved_run(tmp_path / "run", before)
-    assert score(run_dir, "--judge", judge) == 0
+def test_another_judge_on_saved_samples(tmp_path, capsys):
+    run_dir = saved_run(tmp_path / "run", "release")
+    assert score(run_dir, "--judge", "verified") == 0
     shown = capsys.readouterr().out
     assert "| RPG-URKL (judge release) | 0.2500 | 0.2500" in shown
     assert "| RPG-URKL (judge verified) | 0.7500 | 0.7500" in shown
-    run = load(run_dir / f"judge-{judge}")
-    assert run.accuracies["AIME24"].to_dict() == dict.fromkeys((0, 2, 4), expected)
-    assert (run.judge, run.method) == (judge, "RPG-URKL")
-    assert list(by_problem(run.samples(4))["sum"]) == [4 * expected] * 3
-    for line in (run_dir / f"judge-{judge}/validation/4.jsonl").read_text().splitlines():
-        sample = json.loads(line)
-        again = compute_score("aime24", sample["output"], sample["gts"], judge=judge)
-        assert (sample["acc"], sample["score"], sample["pred"]) == (again["acc"], again["score"], again["pred"])
+    run = load(run_dir / "judge-verified")
+    assert run.accuracies["AIME24"].to_dict() == dict.fromkeys((0, 2, 4), VERIFIED)
+    assert (run.judge, run.method) == ("verified", "RPG-URKL")
+    assert list(run.samples(4)["acc"]) == [1, 1, 1, 0] * 3
+    assert list(run.samples(4)["score"]) == [1, 1, 1, -1] * 3
+    assert list(run.samples(4)["pred"]) == ["7", "7", "7", "8"] * 3
 
 
-@pytest.mark.parametrize("verls", [True, False])
-def test_a_run_is_scored_by_its_own_reward_function(tmp_path, capsys, verls):
+def test_a_run_is_scored_by_its_own_reward_function(tmp_path, capsys):
     """The run's reward file has changed since: it now wants the last digit to be 7, and reads a kept column."""
     run_dir = saved_run(tmp_path / "run", "release", "mine")
     reward = tmp_path / "mine.py"
-    arguments = "data_source, solution_str, ground_truth, extra_info" if verls else "response, answer, row"
-    text, row = ("solution_str", "extra_info") if verls else ("response", "row")
-    wanted = f"{text}.strip('.}}')[-1] == '7' and {row}['split'] == 'test'"
-    reward.write_text(f"def reward({arguments}):\n    return int({wanted})\n")
+    wanted = "response.strip('.}')[-1] == '7' and row['split'] == 'test'"
+    reward.write_text(f"def reward(response, answer, row):\n    return int({wanted})\n")
     settings = yaml.safe_load((run_dir / "config.yaml").read_text())
     function = {"path": ADAPTER, "name": "compute_score", "reward_kwargs": {"file": str(reward)}}
     settings["reward"]["custom_reward_function"] = function
     (run_dir / "config.yaml").write_text(yaml.safe_dump(settings))
     assert score(run_dir) == 0
     run = load(run_dir / "judge-mine.py")
-    assert (run.judge, last(run)) == ("mine.py", {"mine": VERIFIED})
+    assert (run.judge, run.accuracies["mine"].iloc[-1]) == ("mine.py", VERIFIED)
     reward.write_text("import no_such_module\n")
     user_reward.sandbox_of.cache_clear()
     assert score(run_dir, "--out", tmp_path / "again") == 2

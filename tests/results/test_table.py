@@ -55,15 +55,6 @@ def test_before_last_best_and_early_stop(tmp_path):
     assert table.notes == [f"{tmp_path / 'a'}: at step 6 of 10, still running or stopped early"]
 
 
-def test_seeds_are_averaged(tmp_path):
-    runs = {f"s{seed}": (records([0.1, last]), config("r", seed=seed)) for seed, last in ((1, 0.2), (2, 0.4), (3, 0.3))}
-    table = table_of(tmp_path, runs)
-    assert only_cell(table)["last"] == pytest.approx(0.3)
-    # deviations -0.1, 0.1, 0: standard deviation sqrt(0.02 / 2) = 0.1, over sqrt(3)
-    assert only_cell(table)["last_se"] == pytest.approx(0.1 / 3**0.5)
-    assert "0.3000 ± 0.0577" in markdown(table)
-
-
 def test_evaluations_are_rows_by_what_they_evaluate(tmp_path):
     """Two seeds' checkpoints are one row."""
     runs = {}
@@ -122,7 +113,8 @@ def test_bold_only_where_the_lead_exceeds_the_noise(tmp_path):
             write_run(folder, records([accuracy + 0.01 * seed]), config(loss, loss=loss, seed=seed))
     assert "**0." not in markdown(build_table(load_runs([tmp_path / "1"])))
     table = build_table(load_runs([tmp_path]))
-    assert "**0.8200**" in markdown(table)
+    # deviations -0.01, 0, 0.01: standard deviation 0.01, over sqrt(3)
+    assert "**0.8200** ± 0.0058" in markdown(table)
     assert list(table.cells["clear_last"]) == [True, False]  # nothing is below the last one
 
 
