@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from rich.console import Console
 
 from rpg.diagnostics import UserError
 from rpg.results.formats import screen
 from rpg.results.runs import Run, differing, load_runs, notes_of, show_notes, unlike
-from rpg.results.statistics import by_problem, t_interval
+from rpg.results.statistics import by_problem, half_width
 
 ROUNDING = 1e-12  # of an interval without a width
 
@@ -73,46 +72,41 @@ def compare(first: list[Run], second: list[Run]) -> tuple[list[dict[str, Any]], 
         if len({series.index[-1] for own in points for series in own}) > 1:
             notes.append("the last validations are at different steps")
         lasts = [[float(series.iloc[-1]) for series in own] for own in points]
-        paired = paired_problems(first[0], second[0], benchmark) if single else []
-        found.append({"outcome": f"{benchmark} accuracy", **difference(*sides, lasts, paired)})
+        problems = [by_problem(own[0].samples(series.index[-1], benchmark))["mean"]
+                    for own, (series, *_) in zip(sides, points, strict=True)] if single else None  # fmt: skip
+        found.append({"outcome": f"{benchmark} accuracy", **difference(by_seed(sides, lasts), problems)})
     if keys := unlike(runs):
         notes.append(f"the accuracies do not compare: {', '.join(keys)} differ")
         found = [{**outcome, "clear": False} for outcome in found]
     rewards = [[run.training_reward for run in own] for own in sides]
     if steps := sorted(set.intersection(*(set(series.index) for own in rewards for series in own))):
         means = [[float(series.loc[steps].mean()) for series in own] for own in rewards]
-        found.append({"outcome": "training reward", **difference(*sides, means)})
+        found.append({"outcome": "training reward", **difference(by_seed(sides, means))})
     if single:
         notes.append("one run per side: an interval over problems does not cover other seeds")
     return found, notes
 
 
-def difference(
-    first: list[Run], second: list[Run], values: Sequence[list[float]], problems: Sequence[float] = ()
-) -> dict[str, Any]:
-    """Return the means of both sides' `values` and their difference, second minus first.
+def by_seed(sides: Sequence[list[Run]], values: Sequence[list[float]]) -> list[Any]:
+    """Return each side's values by the seeds of its runs."""
+    return [pd.Series(own, [run.seed for run in runs]) for runs, own in zip(sides, values, strict=True)]
 
-    `interval` is the 95 % interval: over seeds, paired if both sides have the same, else over the differences of
-    `problems`; `over` says which. None without either. `clear`: whether it excludes 0 and has a width, which that of
-    equal differences has not.
+
+def difference(seeds: Sequence[Any], problems: Sequence[Any] | None = None) -> dict[str, Any]:
+    """Return the means of both sides over their seeds and the difference, second minus first.
+
+    `interval` is the 95 % interval over seeds, or over the problems of two single runs; paired (Student) if both sides
+    have the same, else Welch's; `over` says which. None for a single one, or for other problems. `clear`: whether it
+    excludes 0 and has a width, which that of equal differences has not.
     """
-    means, seeds = [float(np.mean(own)) for own in values], [[run.seed for run in runs] for runs in (first, second)]
-    interval, over = None, ""
-    if min(map(len, values)) > 1 and seeds[0] == seeds[1] and len({*seeds[0]}) == len(first):
-        interval, over = t_interval([b - a for a, b in zip(*values, strict=True)]), "seeds, paired"
-    elif min(map(len, values)) > 1:
-        interval, over = t_interval(*values), "seeds"
-    elif len(problems) > 1:
-        interval, over = t_interval(problems), "problems"
+    first, second = problems or seeds
+    paired = first.index.is_unique and {*first.index} == {*second.index}
+    means, interval = [float(own.mean()) for own in seeds], None
+    if min(len(first), len(second)) > 1 and (paired or not problems):
+        samples = [second - first] if paired else [first, second]
+        half = half_width([(float(own.sem()), len(own) - 1) for own in samples])
+        interval = means[1] - means[0] - half, means[1] - means[0] + half
+    over = "problems" if problems else "seeds, paired" if paired else "seeds"
     clear = interval is not None and interval[1] - interval[0] > ROUNDING and not interval[0] <= 0 <= interval[1]
     summary = {"first": means[0], "second": means[1], "difference": means[1] - means[0]}
     return {**summary, "interval": interval, "over": over, "clear": clear}
-
-
-def paired_problems(first: Run, second: Run, benchmark: str) -> list[float]:
-    """Return each problem's difference in accuracy between two runs; [] if they answered different problems."""
-    before, after = (
-        by_problem(run.samples(run.accuracies[benchmark].last_valid_index(), benchmark))["mean"]
-        for run in (first, second)
-    )
-    return (after - before).tolist() if {*before.index} == {*after.index} else []

@@ -32,13 +32,6 @@ def pass_at_k(n: int, c: int, k: int) -> float:
     return 1.0 if n - c < k else 1.0 - float(np.prod(1.0 - k / np.arange(n - c + 1, n + 1)))
 
 
-def t_interval(*samples: Sequence[float]) -> tuple[float, float]:
-    """Return the interval of one sample's mean (Student), or of the second's minus the first's (Welch)."""
-    half = half_width([(float(np.std(sample, ddof=1)) / math.sqrt(len(sample)), len(sample) - 1) for sample in samples])
-    middle = float(np.mean(samples[-1])) - (float(np.mean(samples[0])) if len(samples) > 1 else 0.0)
-    return middle - half, middle + half
-
-
 def half_width(errors: Sequence[tuple[float, float]]) -> float:
     """Return half the interval of a sum of independent means, by the standard error and degrees of freedom of each.
 

@@ -1,4 +1,4 @@
-"""pass@k against enumeration, and Student's intervals against known cases."""
+"""pass@k against enumeration, and intervals against known cases."""
 
 import itertools
 
@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rpg.results.statistics import pass_at, pass_at_k, t_interval
+from rpg.results.statistics import half_width, pass_at, pass_at_k
 
 
 def test_pass_at_k_is_the_share_of_subsets_with_a_correct_one():
@@ -23,8 +23,8 @@ def test_pass_at_k_wants_right_or_wrong_answers_and_enough_of_them():
     assert np.isnan(pass_at(samples.assign(acc=0.5), 1))  # of a custom reward
 
 
-def test_students_intervals():
-    # mean 0.25, deviation 0.957427, error 0.478714; Student's 0.975 with 3 degrees: 3.182446
-    assert t_interval([1, 1, 0, -1]) == pytest.approx((0.25 - 1.523480, 0.25 + 1.523480), abs=1e-5)
-    # Welch: errors 0.5 and 0.5, (0.5^2 + 0.5^2)^2 / (2 x 0.5^4 / 1) = 2 degrees: 4.302653 x sqrt(0.5) = 3.042435
-    assert t_interval([0.0, 1.0], [2.0, 3.0]) == pytest.approx((2 - 3.042435, 2 + 3.042435), abs=1e-5)
+def test_students_and_welchs_intervals():
+    # Student's 0.975 with 3 degrees: 3.182446
+    assert half_width([(0.478714, 3)]) == pytest.approx(1.523480, abs=1e-5)
+    # Welch: (0.5^2 + 0.5^2)^2 / (2 x 0.5^4 / 1) = 2 degrees: 4.302653 x sqrt(0.5) = 3.042435
+    assert half_width([(0.5, 1), (0.5, 1)]) == pytest.approx(3.042435, abs=1e-5)
