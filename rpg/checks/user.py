@@ -10,13 +10,14 @@ from rpg.data.readers import DataError, read_file
 from rpg.data.truths import try_truths
 from rpg.diagnostics import Findings
 from rpg.rewards import gym_sandbox, release
-from rpg.rewards.user_function import RewardError, reward_file
 from rpg.rewards.user_reward import (
     WRONG,
+    RewardError,
     RewardTimeout,
     blind_to,
     compute_score,
     example,
+    reward_file,
     sandbox_of,
     shown_score,
 )

@@ -19,7 +19,7 @@ from rpg.config.verl_keys import EXTERNAL_LIB, MODEL, OPTIM, PATHS, RESUMABLE, R
 from rpg.diagnostics import ABSENT, Diagnostic, Refused, shown
 from rpg.dotted import below, leaves, value_at
 from rpg.files.atomic import CONFIG, ENVIRONMENT
-from rpg.rewards.user_function import PACKAGE
+from rpg.rewards import PACKAGE
 
 CONTENTS = "contents"  # of environment.json: key -> hashes of the files that it names
 # files of the user's that decide what is trained

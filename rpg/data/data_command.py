@@ -20,7 +20,7 @@ from rpg.data.template import QUESTION
 from rpg.diagnostics import shown
 from rpg.registry.datasets import GYM, OF_SPELLING, PUBLISHED, WITH_SPLITS, DataSet
 from rpg.rewards import JUDGES, is_known
-from rpg.rewards.user_function import reward_file
+from rpg.rewards.user_reward import reward_file
 
 SETS = {**PUBLISHED, **WITH_SPLITS}
 TOY = "toy"

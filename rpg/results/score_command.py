@@ -30,8 +30,7 @@ from rpg.results.formats import show
 from rpg.results.runs import Run, judge_of, load, show_notes
 from rpg.results.table import build_table
 from rpg.rewards import JUDGES, OURS, Score, compute_score, sandbox, user_reward
-from rpg.rewards.user_function import RewardError, as_score, reward_file
-from rpg.rewards.user_reward import ADAPTER, WRONG, blind_to, example, shown_score
+from rpg.rewards.user_reward import ADAPTER, WRONG, RewardError, blind_to, example, reward_file, shown_score
 
 ROWS = 5  # tried
 
@@ -94,7 +93,7 @@ def reward_of(config: dict[str, Any]) -> Callable[..., Any]:
 def verdict(reward: Callable[..., Any], source: str, response: str, truth: Any, extra: Mapping | None) -> Score | str:
     """Return a response's score, or why it has none."""
     try:
-        return as_score(reward(source, response, truth, extra), "reward")
+        return reward(source, response, truth, extra)
     except Exception as error:  # noqa: BLE001  # whatever a function raises; as in a run, only this has no score
         return str(error) if isinstance(error, RewardError) else f"{type(error).__name__}: {error}"
 
@@ -121,6 +120,8 @@ def score_run(scored: Run, config: dict[str, Any], out: Path) -> list[str]:
         judged[step] = samples.drop(columns=["problem", "benchmark"]).assign(**pd.DataFrame(kept, samples.index))
     if not judged:
         raise UserError(f"{scored.directory}: no validation with samples; `rpg eval --judge` makes one")
+    if all("extra_info" not in samples for samples in judged.values()):
+        notes.append("the samples have no extra_info, of an older version or plain verl: the reward scored without it")
     (out / SAMPLES).mkdir(parents=True)
     for step, samples in judged.items():
         samples.to_json(out / SAMPLES / f"{step}.jsonl", orient="records", lines=True)

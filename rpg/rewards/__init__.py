@@ -16,7 +16,8 @@ from rpg.rewards.sandbox import Sandbox
 from rpg.rewards.verified import judge_response
 
 KNOWN_DATA_SOURCES = frozenset(OF_SPELLING)
-OURS = "pkg://rpg.rewards"  # this module as reward.custom_reward_function.path
+PACKAGE = "pkg://"  # before the name of a module, in place of a file
+OURS = f"{PACKAGE}rpg.rewards"  # this module as reward.custom_reward_function.path
 JUDGES = ("release", "verified", "math_verify")  # docs/judges.md
 gym_sandbox = Sandbox("rpg.rewards.gym")
 GYM_SECONDS = 10.0  # for one answer, also on a busy machine

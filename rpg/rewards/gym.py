@@ -1,6 +1,7 @@
 """reasoning-gym's own score of an answer, in a child of the sandbox (sandbox.py). Needs the extra `gym`."""
 
 import ast
+import resource
 from functools import cache
 from typing import Any
 
@@ -8,14 +9,15 @@ import reasoning_gym
 from reasoning_gym.utils import extract_answer as tagged_answer
 
 from rpg.rewards.extract import extract_answer
-from rpg.rewards.sandbox import confine
+from rpg.rewards.sandbox import limit_memory
 
 MEMORY = 1 << 30  # bytes beyond what the imports take
 
 
 def warm_up() -> None:
     """Limit this process's memory, and let it write no file: some tasks run answers as Python."""
-    confine(MEMORY)
+    limit_memory(MEMORY)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 
 
 def answer(response: str, row: str) -> tuple[float, str]:

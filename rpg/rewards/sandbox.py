@@ -52,27 +52,20 @@ class Sandbox:
         limit: seconds, without the wait for a child and its start.
 
         Raises:
-            TimeoutError: the limit, or one of processor time that the child has set itself, is exceeded.
+            TimeoutError: the limit is exceeded.
             ConnectionError: the child ended.
             RuntimeError: the function or its import raised; with the message.
         """
         if self.owner != os.getpid():  # after a fork: the children are the parent's
             self.stop()
-        slots, child, error = self.slots, self.slots.get(), ""
+        slots, child, alive = self.slots, self.slots.get(), None
         try:
-            if child is None:
-                child = Child(self.module)
-                error = child.ask("warm_up", self.arguments, START_SECONDS)[1]
-                if error:
-                    raise RuntimeError(error)
+            if child is None or child.process.poll() is not None:
+                child = Child(self.module, self.arguments)
             answer, error = child.ask("answer", request, limit) if request else (None, "")
-        except BaseException:
-            if child:
-                child.kill()
-            child = None
-            raise
+            alive = child
         finally:
-            slots.put(child)
+            slots.put(alive)
         if error:
             raise RuntimeError(error)
         return answer
@@ -81,7 +74,7 @@ class Sandbox:
 class Child:
     """One process and this end of its pipe. It ends when this object or process ends."""
 
-    def __init__(self, module: str) -> None:
+    def __init__(self, module: str, arguments: tuple[str, ...]) -> None:
         # an editable installation puts this package on no path
         path = os.pathsep.join([*filter(None, sys.path), str(Path(__file__).parents[2])])
         ours, theirs = socket.socketpair()
@@ -94,6 +87,9 @@ class Child:
                 start_new_session=True,
             )
         self.pipe = Connection(ours.detach())
+        if error := self.ask("warm_up", arguments, START_SECONDS)[1]:
+            self.kill()
+            raise RuntimeError(error)
 
     def ask(self, function: str, arguments: tuple[Any, ...], limit: float | None) -> tuple[Any, str]:
         """Return the function's value and "", or None and the message of its exception."""
@@ -101,18 +97,17 @@ class Child:
             self.pipe.send((function, arguments))
             if self.pipe.poll(limit):
                 return self.pipe.recv()
+            failure = TimeoutError()
         except (EOFError, ConnectionError):
-            self.kill()
-            if self.process.returncode != -signal.SIGPROF:  # the limit of processor time
-                raise ConnectionError("its process ended (killed, out of memory, os._exit)") from None
-        raise TimeoutError
+            failure = ConnectionError("its process ended (killed, out of memory, os._exit)")
+        self.kill()
+        raise failure
 
     def kill(self) -> None:
         """End the process with those that it started."""
-        if self.process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.communicate()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.communicate()
 
 
 def serve(descriptor: str, module: str) -> None:
@@ -146,32 +141,18 @@ def described(error: BaseException) -> str:
 
     The message may hold a whole response, and its __str__ may raise.
     """
-    try:
-        message = str(error)
-    except BaseException as raised:  # noqa: BLE001
-        message = f"its __str__ raised {type(raised).__name__}"
-    if len(message) > SHOWN:
-        message = f"{message[:SHOWN]}... ({len(message) - SHOWN} more characters)"
     if isinstance(error, UserError):
-        return message
+        return str(error)
+    message = "".join(traceback.format_exception_only(error)).strip()
+    message = message if len(message) <= SHOWN else f"{message[:SHOWN]}... ({len(message)} characters)"
     frames = traceback.extract_tb(error.__traceback__)
     place = ([frame for frame in frames if frame.filename == sys.argv[0]] or frames)[-1]
-    return f"{type(error).__name__}: {message} ({place.filename}, line {place.lineno})"
+    return f"{message} ({place.filename}, line {place.lineno})"
 
 
 def limit_memory(extra: int) -> None:
-    """Limit this process's memory to what it holds now and `extra` bytes."""
-    resource.setrlimit(resource.RLIMIT_DATA, (held() + extra, resource.getrlimit(resource.RLIMIT_DATA)[1]))
-
-
-def confine(extra: int) -> None:
-    """Limit this process's memory as limit_memory does, and let it write no file: it works on a model's answers."""
-    limit_memory(extra)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-
-
-def held() -> int:
-    """Return the bytes of this process's private memory."""
-    with open("/proc/self/statm") as statm:
-        return int(statm.read().split()[5]) * resource.getpagesize()
+    """Limit this process's private memory to what it holds now and `extra` bytes, unless it has set a limit itself."""
+    limits = resource.getrlimit(resource.RLIMIT_DATA)
+    if limits[0] == resource.RLIM_INFINITY:
+        held = int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_DATA, (held + extra, limits[1]))

@@ -9,16 +9,16 @@ import asyncio
 import contextlib
 import importlib
 import inspect
-import resource
+import math
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from rpg.rewards import Score
+from rpg.diagnostics import UserError
+from rpg.rewards import PACKAGE, Score, utf8
 from rpg.rewards.sandbox import described, limit_memory
-from rpg.rewards.user_function import PACKAGE, RewardError, as_score
 
 MEMORY = 2 << 30  # bytes that calls may take beyond the imports, unless the file sets RLIMIT_DATA itself
 USUAL = ("compute_score", "reward")  # preferred names of the function
@@ -31,6 +31,8 @@ FORMS = (
     "reward(completions, **columns)"
 )
 SCRIPT = "__mp_main__"  # the name by which multiprocessing finds what a script defines, here and in a spawned process
+# names that verl gives to its own columns of a validation
+VERL_COLUMNS = ("input", "output", "gts", "step", "uid", "reward", "acc_success_only")
 
 
 class Reward(NamedTuple):
@@ -49,16 +51,14 @@ _loop = asyncio.new_event_loop()  # of all calls, so that a function may keep it
 def warm_up(file: str, name: str = "") -> None:
     """Import the user's file, find its function, and limit the memory of calls."""
     sys.argv = [file]  # for a file that reads its command line
-    before = resource.getrlimit(resource.RLIMIT_DATA)
     try:
         module = import_file(file)
     except BaseException as error:  # noqa: BLE001  # whatever the file raises, also SystemExit
         message = f"{file}: cannot be imported: {described(error)}"
         hint = f"; give {PACKAGE}PACKAGE.{Path(file).stem}" if "relative import" in message else ""
-        raise RewardError(message + hint) from None
+        raise UserError(message + hint) from None
     _loaded.append(find(module, file, name))
-    if resource.getrlimit(resource.RLIMIT_DATA) == before:
-        limit_memory(MEMORY)
+    limit_memory(MEMORY)
 
 
 def import_file(file: str) -> ModuleType:
@@ -79,7 +79,7 @@ def import_file(file: str) -> ModuleType:
 def find(module: ModuleType, file: str, name: str = "") -> Reward:
     """Return the function `name`, else compute_score, reward, or the module's only public function of a known form.
 
-    Raises RewardError if there is none, or if it has another form.
+    Raises UserError if there is none, or if it has another form.
     """
     forms = {key: form for key, value in vars(module).items() if callable(value) and (form := form_of(value))}
     own = [key for key in forms if getattr(vars(module)[key], "__module__", "") == module.__name__ and key[0] != "_"]
@@ -88,7 +88,7 @@ def find(module: ModuleType, file: str, name: str = "") -> Reward:
     if len(chosen) != 1 or chosen[0] not in forms:
         remedy = "give the name of one" if own else FORMS
         found = f"functions of a known form: {', '.join(own) or 'none'}"
-        raise RewardError(f"{file}: {name or 'the reward function'} not found ({found}); {remedy}")
+        raise UserError(f"{file}: {name or 'the reward function'} not found ({found}); {remedy}")
     return Reward(vars(module)[chosen[0]], f"{file}, {chosen[0]}", *forms[chosen[0]])
 
 
@@ -108,24 +108,22 @@ def form_of(function: Callable[..., Any]) -> tuple[tuple[str, ...], bool] | None
 def answer(source: str, response: str, truth: Any, extra: Mapping[str, Any], options: dict[str, Any]) -> Score:
     """Return the score of one response; options: further keywords of the function."""
     (reward,) = _loaded
-    arguments = _arguments(reward.form, source, response, truth, extra)
+    in_lists = reward.form in (TRL, BATCH)
+    offered = offer(reward.form, source, response, truth, extra)
+    names = offered if reward.is_open else inspect.signature(reward.function).parameters
+    arguments = {name: [value] if in_lists else value for name, value in offered.items() if name in names}
     try:
-        try:
-            value = _call(reward, arguments, options)
-        except TypeError as error:
-            # of completion[0]["content"]; the other way round, `"7" in messages` would only be False
-            if reward.form != TRL or not str(error).startswith("string indices must be integers"):
-                raise
-            roles = {"prompts": "user", "completions": "assistant"}
-            chat = {name: [{"role": role, "content": arguments[name]}] for name, role in roles.items()}
-            value = _call(reward, {**arguments, **chat}, options)
+        value = reward.function(**{**arguments, **options})
+        value = _loop.run_until_complete(value) if inspect.isawaitable(value) else value
     except MemoryError as error:
         limit = f"calls may take {MEMORY >> 30} GiB, unless the file sets resource.RLIMIT_DATA"
-        raise RewardError(f"{described(error)}; {limit}") from None
-    return as_score(value, reward.where)
+        raise UserError(f"{described(error)}; {limit}") from None
+    if in_lists and (isinstance(value, str | Mapping) or not hasattr(value, "__len__") or len(value) != 1):
+        raise UserError(f"{reward.where}: returns {value!r:.80} for a list of one response; return a list of one")
+    return as_score(value[0] if in_lists else value, reward.where)
 
 
-def _arguments(form: tuple[str, ...], source: str, response: str, truth: Any, extra: Mapping[str, Any]) -> dict:
+def offer(form: tuple[str, ...], source: str, response: str, truth: Any, extra: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a form offers its function for one response."""
     question = extra.get("raw_problem")
     verls = {"data_source": source, "solution_str": response, "ground_truth": truth, "extra_info": extra}
@@ -138,13 +136,21 @@ def _arguments(form: tuple[str, ...], source: str, response: str, truth: Any, ex
     return verls if form == VERL else {f"{name}s": value for name, value in verls.items()}
 
 
-def _call(reward: Reward, offered: dict[str, Any], options: dict[str, Any]) -> Any:
-    """Call the function with those of the arguments that it has, as lists of one if its form wants lists."""
-    in_lists = reward.form in (TRL, BATCH)
-    names = offered if reward.is_open else inspect.signature(reward.function).parameters
-    arguments = {name: [offered[name]] if in_lists else offered[name] for name in offered if name in names}
-    value = reward.function(**{**arguments, **options})
-    value = _loop.run_until_complete(value) if inspect.isawaitable(value) else value
-    if in_lists and (isinstance(value, str | Mapping) or not hasattr(value, "__len__") or len(value) != 1):
-        raise RewardError(f"{reward.where}: returns {value!r:.80} for a list of one response; return a list of one")
-    return value[0] if in_lists else value
+def as_score(value: Any, where: str) -> Score:
+    """Convert a result for verl: a number, or a mapping with `score`, `acc` (default: the score), `pred` and numbers.
+
+    Raises UserError for a value that is not a finite number, and for a key that verl uses itself.
+    """
+    values = dict(value) if isinstance(value, Mapping) else {"score": value}
+    pred = values.pop("pred", None)
+    scores: dict[str, Any] = {"score": None, "acc": values.get("score"), **values}
+    for key, number in scores.items():
+        if key in VERL_COLUMNS:
+            raise UserError(f"{where}: returns the key {key!r}, which verl cannot log; choose another name")
+        try:
+            scores[key] = math.nan if isinstance(number, str | bytes) else float(number)
+        except (TypeError, ValueError, OverflowError):
+            scores[key] = math.nan
+        if not math.isfinite(scores[key]):
+            raise UserError(f"{where}: {key}={number!r:.80} is not a finite number; return one, or text as `pred`")
+    return {**scores, "pred": "" if pred is None else utf8(str(pred))}  # type: ignore[typeddict-item]

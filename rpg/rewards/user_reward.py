@@ -1,19 +1,35 @@
-"""Calls a custom reward function in a process (user_child.py), for verl, `rpg score` and `rpg doctor`."""
+"""A custom reward function: its file, its calls in a process (user_child.py), and responses to try it with."""
 
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
 
-from rpg.rewards import Score
+from rpg.diagnostics import UserError
+from rpg.rewards import PACKAGE, Score
 from rpg.rewards.extract import few_shot_response
 from rpg.rewards.sandbox import START_SECONDS, Sandbox
-from rpg.rewards.user_function import RewardError
 
 ADAPTER = "pkg://rpg.rewards.user_reward"  # reward.custom_reward_function.path
 
 
+class RewardError(UserError):
+    """A reward file that cannot be used, or a value that is not a reward; the message names it and the remedy."""
+
+
 class RewardTimeout(RewardError):
     """The function did not return within the limit."""
+
+
+def reward_file(file: str | Path) -> str:
+    """Return pkg://MODULE, or the absolute path of a file. Raises RewardError if there is no such file."""
+    name = str(file)
+    if name.startswith(PACKAGE):
+        return PACKAGE + name.removeprefix(PACKAGE).replace("/", ".")
+    path = Path(name.removeprefix("file://")).expanduser().absolute()
+    if not path.is_file():
+        raise RewardError(f"{file}: no such file; name a Python file with a reward function")
+    return str(path)
 
 
 @cache
@@ -32,9 +48,7 @@ def _call(file: str, function: str | None, *request: Any, limit: float | None = 
         return sandbox_of(file, function).call(*request, limit=limit)
     except TimeoutError:
         raise RewardTimeout(f"the reward took more than {limit or START_SECONDS:g} s (rpg.reward_limit)") from None
-    except ConnectionError as error:
-        raise RewardError(f"{file}: {error}") from None
-    except RuntimeError as error:
+    except (ConnectionError, RuntimeError) as error:
         raise RewardError(str(error)) from None
 
 
@@ -61,16 +75,13 @@ def compute_score(
 
 
 WRONG = "no such answer"
-# forms of an answer
-TAGS, BOXED, LINE = "<answer>ANSWER</answer>", "\\boxed{ANSWER}", "Answer: ANSWER"
+# forms of an answer, by the sign of a prompt that asks for it
+ANSWER_FORMS = {"<answer>": "<answer>ANSWER</answer>", "boxed": "\\boxed{ANSWER}", "Answer:": "Answer: ANSWER"}
 
 
 def forms_of(prompt: Any) -> list[str]:
-    """Return the forms of an answer that a prompt asks for: tags, else the others; box and line if it asks for none."""
-    text = str(prompt)
-    if "<answer>" in text:
-        return [TAGS]
-    return [form for form, sign in ((BOXED, "boxed"), (LINE, "Answer:")) if sign in text] or [BOXED, LINE]
+    """Return the forms of an answer that a prompt asks for; all if it asks for none."""
+    return [form for sign, form in ANSWER_FORMS.items() if sign in str(prompt)] or [*ANSWER_FORMS.values()]
 
 
 def example(answer: Any, prompt: Any, extra_info: Mapping[str, Any] | None = None) -> str:

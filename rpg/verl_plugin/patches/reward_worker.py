@@ -24,8 +24,7 @@ from verl.experimental.reward_loop import reward_loop
 from verl.utils import hf_tokenizer
 
 from rpg.files.atomic import LEFT_OUT, append_record
-from rpg.rewards.user_function import RewardError
-from rpg.rewards.user_reward import ADAPTER, load
+from rpg.rewards.user_reward import ADAPTER, RewardError, load
 
 LONGEST = 2000  # characters of a problem or a reason
 
