@@ -1,43 +1,18 @@
-"""Code shared by all builds: deduplication, a report of left-out rows, writing of training and test files."""
+"""Code shared by all builds: deduplication, with a report of left-out rows, and training and test files."""
 
 import hashlib
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from tqdm import tqdm
 
-from rpg.data.parquet import Problem, repeated_rows, schema_of, write_together
+from rpg.data.parquet import Problem, write
 from rpg.data.readers import DataError
 
 HYPHENS = str.maketrans("\u2212\u2010\u2011", "---")
 SPLITS = ("train", "test")
-
-
-@dataclass
-class Report:
-    """The rows of one build: read, kept, left out by reason with the place of the first."""
-
-    read: int = 0
-    kept: int = 0
-    left_out: Counter[str] = field(default_factory=Counter)
-    first: dict[str, str] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-
-    def leave_out(self, reason: str, place: str) -> None:
-        """Count one left-out row."""
-        self.left_out[reason] += 1
-        self.first.setdefault(reason, place)
-
-    def lines(self) -> Iterator[str]:
-        """Yield the report as text."""
-        if self.read:
-            yield f"{self.read} rows read, {self.kept} problems kept"
-        for reason, count in self.left_out.most_common():
-            yield f"  {count} left out: {reason} (first: {self.first[reason]})"
-        yield from (f"note: {text}" for text in self.notes)
 
 
 def digest(text: str) -> bytes:
@@ -52,9 +27,9 @@ def digest(text: str) -> bytes:
 
 
 def distinct_problems(
-    results: Iterable[tuple[str, Problem | str]], report: Report, exclude: Collection[bytes] = ()
-) -> Iterator[Problem]:
-    """Yield each problem once. Rows without a problem, repeated or excluded ones are counted in `report`.
+    results: Iterable[tuple[str, Problem | str]], exclude: Collection[bytes] = (), wanted: int | None = None
+) -> list[Problem]:
+    """Return each problem once, at most `wanted`; print how many rows are left out, and why.
 
     Memory: two short hashes for each distinct problem. Of a problem with two answers the first is kept.
 
@@ -62,26 +37,31 @@ def distinct_problems(
         results: place of a row, and its problem or the reason to leave out the row.
         exclude: digests of problems to leave out.
     """
-    answers: dict[bytes, bytes] = {}
+    kept, answers = list[Problem](), dict[bytes, bytes]()
+    left_out, first = Counter[str](), dict[str, str]()
     for place, result in tqdm(results, unit=" rows", disable=None):  # None: show only on a terminal
-        report.read += 1
         if isinstance(result, str):
-            report.leave_out(result, place)
-            continue
-        key, answer = digest(result.text), digest(result.ground_truth or "")
-        if key in exclude:
-            report.leave_out("in a file of --exclude", place)
-        elif key in answers:
-            other = "" if answers[key] == answer else " with another answer"
-            report.leave_out(f"repeats an earlier problem{other}", place)
+            reason = result
         else:
-            answers[key] = answer
-            report.kept += 1
-            yield result
+            key, answer = digest(result.text), digest(result.ground_truth or "")
+            if key not in exclude and key not in answers:
+                answers[key] = answer
+                kept.append(result)
+                if len(kept) == wanted:
+                    break
+                continue
+            other = "" if answers.get(key) == answer else " with another answer"
+            reason = "in a file of --exclude" if key in exclude else f"repeats an earlier problem{other}"
+        left_out[reason] += 1
+        first.setdefault(reason, place)
+    print(f"{len(kept) + left_out.total()} rows read, {len(kept)} problems kept")
+    for reason, count in left_out.most_common():
+        print(f"  {count} left out: {reason} (first: {first[reason]})")
+    return kept
 
 
-def write_splits(out: Path, name: str, problems: Sequence[Problem], *, template: str | None = None) -> dict[Path, int]:
-    """Write `out`/NAME_train.parquet and `out`/NAME_test.parquet, both or neither; return their rows.
+def write_splits(out: Path, name: str, problems: Sequence[Problem], template: str | None = None) -> list[Path]:
+    """Write `out`/NAME_train.parquet and `out`/NAME_test.parquet, both or neither; return those written.
 
     An empty split has no file.
 
@@ -92,9 +72,10 @@ def write_splits(out: Path, name: str, problems: Sequence[Problem], *, template:
     for split in SPLITS:
         path = out / f"{name}_{split}.parquet"
         if of_split := [problem for problem in problems if problem.split == split]:
-            files[path] = repeated_rows(of_split, template=template)
+            files[path] = of_split
         elif path.exists():
             raise DataError(f"{path} is of an earlier build and may have the same problems; remove it or change --out")
     if not files:
         raise DataError(f"{name}: no problem to write; raise --train-size or --test-size")
-    return write_together(files, schema_of(problems))
+    write(files, template=template)
+    return [*files]

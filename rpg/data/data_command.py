@@ -10,10 +10,10 @@ import yaml
 
 from rpg.arguments import at_least
 from rpg.data import tables, toy
-from rpg.data.build import SPLITS, Report, write_splits
+from rpg.data.build import SPLITS, write_splits
 from rpg.data.check import check_files, score_remedy
 from rpg.data.few_shot import with_examples
-from rpg.data.parquet import Problem, repeated_rows, schema_of, write_together
+from rpg.data.parquet import write
 from rpg.data.published import problem_keys
 from rpg.data.readers import HUB, DataError
 from rpg.data.template import QUESTION
@@ -85,70 +85,63 @@ def run(args: argparse.Namespace) -> int:
 def build(args: argparse.Namespace) -> tuple[list[Path], bool]:
     """Write the files, all or none; return them, and whether a rule of rpg scores their rows."""
     kind, _, task = (args.set_name or "").partition(":")
-    source, origin = SETS.get(args.set_name), args.origin or ""
-    if args.set_name and not source and kind not in (TOY, GYM):
-        raise DataError(f"{args.set_name!r} is not a set; one of {', '.join((TOY, *SETS))}; for your own data leave "
-                        "it out and give --from FILE --question COLUMN --answer COLUMN --name NAME")  # fmt: skip
-    if not args.set_name and not (origin and args.question and args.answer):
-        raise DataError("give a NAME, or --from FILE --question COLUMN --answer COLUMN")
-    of_file = re.split("[.:]", Path(origin.removeprefix(HUB)).name)[0]
-    name = args.name or (source.name if source else task or kind or of_file)
     template = args.template.read_text(encoding="utf-8-sig") if args.template else None
-    exclude, report = set[bytes](), Report()
+    exclude, source = set[bytes](), None
     for path in args.exclude:
         keys = problem_keys(path)
         print(f"{path}: {len(keys)} problems to keep out")
         exclude |= keys
-    if kind in (TOY, GYM):
-        problems, template = generated(args, task, template, report, exclude)
+    wanted = {"train": args.train_size, "test": args.test_size}
+    sizes = {split: toy.SIZES[split] if size is None else size for split, size in wanted.items()}
+    if args.set_name == TOY:
+        problems = [problem for split in SPLITS for problem in toy.toy_problems(split, args.seed, sizes[split])]
+    elif kind == GYM:
+        if not is_known(GYM):
+            raise DataError(f"{args.set_name}: {score_remedy(GYM)}")
+        from rpg.data import gym  # imports the library
+
+        problems = gym.problems_of(task, dict(args.options), sizes, args.seed, exclude)
+        template = template if template or args.few_shot else gym.TEMPLATE
     else:
-        problems = from_table(args, name, report, exclude)
+        source = table(args)
+        origin = args.origin or f"{HUB}{source.repository}:{source.config or ''}"
+        problems = tables.problems_of(source, origin, args.keep, args.test_size, args.seed, exclude)
     training = [problem for problem in problems if problem.split == "train"]
     problems = [problem for problem in problems if problem.split == "test"] + training[: args.train_size]
     if args.few_shot:
         problems = with_examples(problems, args.few_shot, template, args.seed)
     elif template is not None and template.count(QUESTION) != 1:
         raise DataError(f"--template: has {QUESTION} {template.count(QUESTION)} times; write it once")
+    name = args.name or (source.name if source else task or kind)
     if source and source.split != "both":
-        made = repeated_rows(problems, source.repeat, template)
-        written = write_together({args.out / f"{name}.parquet": made}, schema_of(problems))
+        written = [args.out / f"{name}.parquet"]
+        write({written[0]: problems}, source.repeat, template)
     else:
-        written = write_splits(args.out, name, problems, template=template)
+        written = write_splits(args.out, name, problems, template)
     if not (is_scored := is_known(problems[0].data_source)):
-        report.notes.append(
-            f"no rule of rpg scores data_source {shown(problems[0].data_source)}; train with your own reward function "
-            "(rpg score --reward FILE tries it), or build with --data-source MATH or gsm8k for rpg's rules"
+        print(
+            f"note: no rule of rpg scores data_source {shown(problems[0].data_source)}; train with your own reward "
+            "function (rpg score --reward FILE tries it), or build with --data-source MATH or gsm8k for rpg's rules"
         )
-    print(*report.lines(), sep="\n")
-    return list(written), is_scored
+    return written, is_scored
 
 
-def generated(
-    args: argparse.Namespace, task: str, template: str | None, report: Report, exclude: set[bytes]
-) -> tuple[list[Problem], str | None]:
-    """Return the problems of the toy task, or of one of reasoning-gym, and the template."""
-    wanted = {"train": args.train_size, "test": args.test_size}
-    sizes = {split: toy.SIZES[split] if size is None else size for split, size in wanted.items()}
-    if args.set_name == TOY:
-        return [p for split in SPLITS for p in toy.toy_problems(split, args.seed, sizes[split])], template
-    if not is_known(GYM):
-        raise DataError(f"{args.set_name}: {score_remedy(GYM)}")
-    from rpg.data import gym  # imports the library
-
-    problems = gym.problems_of(task, dict(args.options), sizes, args.seed, report, exclude)
-    return problems, template if template or args.few_shot else gym.TEMPLATE
-
-
-def from_table(args: argparse.Namespace, name: str, report: Report, exclude: set[bytes]) -> list[Problem]:
-    """Return the problems of a published set or of the user's table."""
-    own = DataSet(name, "expression", split="both")  # its answers are taken as they are
-    source = SETS.get(args.set_name, own)
-    origin = args.origin or f"{HUB}{source.repository}:{source.config or ''}"
+def table(args: argparse.Namespace) -> DataSet:
+    """Return the published set or the user's table, with the columns and the data_source of the options."""
+    if args.set_name and args.set_name not in SETS:
+        raise DataError(f"{args.set_name!r} is not a set; one of {', '.join((TOY, *SETS))}; for your own data leave "
+                        "it out and give --from FILE --question COLUMN --answer COLUMN --name NAME")  # fmt: skip
+    if not args.set_name and not (args.origin and args.question and args.answer):
+        raise DataError("give a NAME, or --from FILE --question COLUMN --answer COLUMN")
+    of_file = re.split("[.:]", Path((args.origin or "").removeprefix(HUB)).name)[0]
+    # the answers of a user's own are taken as they are
+    source = SETS.get(args.set_name) or DataSet(args.name or of_file, "expression", split="both")
     if args.question:
         source = replace(source, problem_columns=(args.question,))
     if args.answer:
         source = replace(source, answer_columns=(args.answer,))
     if written := args.data_source:  # results are logged by data_source, and two sets stay two
+        name = args.name or source.name
         is_rule = written in OF_SPELLING and written != name
         source = replace(source, written=f"{written}/{name}" if is_rule else written)
-    return tables.problems_of(source, origin, args.keep, args.test_size, args.seed, report, exclude)
+    return source

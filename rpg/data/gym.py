@@ -4,14 +4,13 @@ import ast
 import random
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
-from itertools import islice
 from typing import Any
 
 import numpy as np
 import reasoning_gym
 from reasoning_gym.utils import SYSTEM_PROMPTS
 
-from rpg.data.build import Report, distinct_problems
+from rpg.data.build import distinct_problems
 from rpg.data.parquet import Problem
 from rpg.data.readers import DataError
 from rpg.data.template import QUESTION
@@ -24,9 +23,8 @@ DRAWS = 10  # for each wanted problem, before the task has too few
 
 
 def problems_of(
-    task: str, options: Mapping[str, Any], sizes: Mapping[str, int], seed: int, report: Report,
-    exclude: Collection[bytes] = (),
-) -> list[Problem]:  # fmt: skip
+    task: str, options: Mapping[str, Any], sizes: Mapping[str, int], seed: int, exclude: Collection[bytes] = ()
+) -> list[Problem]:
     """Return the first distinct problems of a task: the test split, then the training split.
 
     Raises DataError if the library refuses the task or its options, if it has fewer problems, or if its rule scores a
@@ -35,7 +33,7 @@ def problems_of(
     count = sum(sizes.values())
     drawn = ((f"{GYM}:{task}, problem {n}", to_problem(task, options, entry))
              for n, entry in enumerate(entries(task, options, count, seed)))  # fmt: skip
-    kept = list(islice(distinct_problems(drawn, report, exclude), count))
+    kept = distinct_problems(drawn, exclude, count)
     if len(kept) < count:
         what = f"has {len(kept)} distinct problems in {DRAWS} x {count} draws"
         raise DataError(f"{GYM}:{task}: {what}; lower --train-size or --test-size, or widen its options with --set")

@@ -1,7 +1,8 @@
 """Writes parquet files with the columns that verl and the launch scripts read."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -43,14 +44,6 @@ class Problem:
     prompt: str = ""
 
 
-def schema_of(problems: Sequence[Problem]) -> pa.Schema:
-    """Return the schema with the problems' columns in extra_info."""
-    fields = list(SCHEMA.field("extra_info").type)
-    for name in problems[0].columns if problems else ():
-        fields.append(pa.field(name, pa.array([problem.columns[name] for problem in problems]).type))
-    return SCHEMA.set(SCHEMA.get_field_index("extra_info"), pa.field("extra_info", pa.struct(fields)))
-
-
 def make_row(problem: Problem, index: int = 0, template: str | None = None) -> dict[str, Any]:
     """Return the row of `problem`; `index` is its repeat number, 0..K-1 (E10 in docs/mathematics.md)."""
     return {
@@ -62,23 +55,23 @@ def make_row(problem: Problem, index: int = 0, template: str | None = None) -> d
     }
 
 
-def repeated_rows(problems: Iterable[Problem], repeat: int = 1, template: str | None = None) -> Iterator[dict]:
-    """Yield the row of every problem `repeat` times, numbered 0..repeat-1."""
-    for problem in problems:
-        for index in range(repeat):
-            yield make_row(problem, index, template)
+def write(files: Mapping[Path, Sequence[Problem]], repeat: int = 1, template: str | None = None) -> None:
+    """Write the problems of every file, each `repeat` times, with their columns in extra_info.
 
-
-def write_together(files: Mapping[Path, Iterable[dict]], schema: pa.Schema = SCHEMA) -> dict[Path, int]:
-    """Write the rows of every file and return their numbers.
-
-    The rows of all are complete before the first is written, and each file is whole or absent. Equal rows give equal
-    bytes.
+    The rows of all are complete before the first is written, and each file is whole or absent. Equal problems give
+    equal bytes.
     """
-    tables = {path: pa.Table.from_pylist(list(rows), schema=schema) for path, rows in files.items()}
+    problems = [*chain(*files.values())]
+    fields = list(SCHEMA.field("extra_info").type)
+    for name in problems[0].columns if problems else ():
+        fields.append(pa.field(name, pa.array([problem.columns[name] for problem in problems]).type))
+    schema = SCHEMA.set(SCHEMA.get_field_index("extra_info"), pa.field("extra_info", pa.struct(fields)))
+    tables = {}
+    for path, of_file in files.items():
+        rows = [make_row(problem, index, template) for problem in of_file for index in range(repeat)]
+        tables[path] = pa.Table.from_pylist(rows, schema=schema)
     for path, table in tables.items():
         content = pa.BufferOutputStream()
         pq.write_table(table, content, row_group_size=ROWS_PER_GROUP, compression="zstd")
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, content.getvalue().to_pybytes())
-    return {path: table.num_rows for path, table in tables.items()}

@@ -2,11 +2,11 @@
 
 import random
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
-from rpg.data.build import Report, distinct_problems
+from rpg.data.build import distinct_problems
 from rpg.data.parquet import SCHEMA, Problem
 from rpg.data.published import answer_text, as_integer_text, problem_in, value_in
 from rpg.data.readers import DataError, read
@@ -22,10 +22,9 @@ OF_THE_ROW = ("question", "answer", "data_source", *SCHEMA.field("extra_info").t
 
 
 def problems_of(
-    source: DataSet, origin: str, keep: Sequence[str], test_size: int | None, seed: int, report: Report,
-    exclude: Collection[bytes] = (),
-) -> list[Problem]:  # fmt: skip
-    """Return each problem once, in its split; the rows that are left out are counted in `report`.
+    source: DataSet, origin: str, keep: Sequence[str], test_size: int | None, seed: int, exclude: Collection[bytes]
+) -> list[Problem]:
+    """Return each problem once, in its split; print what is left out.
 
     Args:
         origin: what readers.read takes.
@@ -42,18 +41,17 @@ def problems_of(
     if source.split != "both":
         rows = {source.split: rows.get(source.hub_split) or next(iter(rows.values()))}
 
-    def results() -> Iterator[tuple[str, Problem | str]]:
-        for split in ("test", "train"):  # test questions are left out of the training split
-            for place, row in rows.get(split, ()):
-                yield place, to_problem(source, keep, row, split, place)
-
-    problems = list(distinct_problems(results(), report, exclude))
+    results = (  # test questions are left out of the training split
+        (place, to_problem(source, keep, row, split, place))
+        for split in ("test", "train")
+        for place, row in rows.get(split, ())
+    )
+    problems = distinct_problems(results, exclude)
     if not any(problem.split == "train" or source.split == "test" for problem in problems):
-        reasons = "; ".join(map(str.strip, report.lines())) or f"it has the splits {', '.join(rows)}"
-        raise DataError(f"--from {origin}: no usable training row ({reasons}); give another file or other columns")
+        raise DataError(f"--from {origin}: no usable training row in {', '.join(rows)}; give another file or columns")
     if source.split != "both":
-        if source.problems.isdigit() and report.kept != int(source.problems):
-            report.notes.append(f"{source.name} has {source.problems} problems, the file {report.kept}")
+        if source.problems.isdigit() and len(problems) != int(source.problems):
+            print(f"note: {source.name} has {source.problems} problems, the file {len(problems)}")
         return problems
     if any(problem.split == "test" for problem in problems):
         if test_size is not None:
@@ -63,7 +61,7 @@ def problems_of(
         test_size = 0 if "test" in rows else round(TEST_SHARE * len(problems))
     if test_size >= len(problems):
         raise DataError(f"--test-size {test_size}: must be below {len(problems)}, the number of usable rows")
-    report.notes.append(f"no usable test row: {test_size} of the others are drawn as the test split (--test-size N)")
+    print(f"note: no usable test row: {test_size} of the others are drawn as the test split (--test-size N)")
     drawn = set(random.Random(seed).sample(range(len(problems)), test_size))
     return [replace(problem, split="test") if n in drawn else problem for n, problem in enumerate(problems)]
 

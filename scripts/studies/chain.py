@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 
 from rpg.data import toy
-from rpg.data.build import SPLITS, Report, write_splits
+from rpg.data.build import SPLITS, write_splits
 from rpg.data.parquet import Problem
 from rpg.data.readers import DataError
 from scripts.toy_model import ToyModelSettings, build_trained
@@ -35,7 +35,7 @@ def draw(count: int) -> list[Problem]:
     from rpg.data import gym  # imports the library
 
     test = min(TEST, count)
-    return gym.problems_of(TASK, OPTIONS, {"test": test, "train": count - test}, 0, Report())
+    return gym.problems_of(TASK, OPTIONS, {"test": test, "train": count - test}, 0)
 
 
 def terms_of(question: str) -> list[int]:

@@ -14,7 +14,7 @@ from tokenizers.pre_tokenizers import Whitespace
 
 from rpg.config.compose import compose_config, resolve
 from rpg.config.run_config import RunConfig
-from rpg.data.parquet import repeated_rows, write_together
+from rpg.data.parquet import write
 from rpg.data.toy import toy_problems
 from rpg.dotted import put
 
@@ -23,8 +23,8 @@ CPU = ["profile=cpu", "model=toy", "dataset=toy", "optim=toy", "trainer.experime
 
 def make_toy(folder: Path) -> Path:
     """64 training rows, 8 test rows, and the files of a model directory."""
-    write_together({folder / "train.parquet": repeated_rows(toy_problems("train", seed=0, count=64))})
-    write_together({folder / "test.parquet": repeated_rows(toy_problems("test", seed=0, count=8))})
+    write({folder / "train.parquet": list(toy_problems("train", seed=0, count=64))})
+    write({folder / "test.parquet": list(toy_problems("test", seed=0, count=8))})
     model = folder / "model"
     model.mkdir()
     (model / "config.json").write_text(json.dumps({"model_type": "llama"}))

@@ -11,7 +11,7 @@ import pytest
 from rpg.checks import preflight, user
 from rpg.config.compose import compose
 from rpg.data.parquet import SCHEMA as COLUMNS
-from rpg.data.parquet import Problem, make_row, write_together
+from rpg.data.parquet import Problem, write
 from rpg.diagnostics import ABSENT, Refused, shown
 from rpg.files import manifest
 from tests.builders.checkpoints import write_complete
@@ -48,8 +48,7 @@ def furnished(tmp_path_factory) -> Path:
 
 
 def write_truths(path: Path, truths: Sequence[str]) -> None:
-    rows = (make_row(Problem("MATH", f"Question {n}?", truth, "test")) for n, truth in enumerate(truths))
-    write_together({path: rows})
+    write({path: [Problem("MATH", f"Question {n}?", truth, "test") for n, truth in enumerate(truths)]})
 
 
 CHECKS = {check.__name__: check for check in preflight.CHECKS}

@@ -3,7 +3,7 @@
 import pytest
 
 from rpg.cli import main
-from rpg.data.parquet import repeated_rows, write_together
+from rpg.data.parquet import write
 from rpg.data.toy import toy_problems
 
 
@@ -11,7 +11,7 @@ from rpg.data.toy import toy_problems
 def tried(tmp_path, capsys):
     """Return a function that tries a reward on three rows, and returns exit code and output."""
     rows = tmp_path / "rows.parquet"
-    write_together({rows: repeated_rows(toy_problems("train", seed=0, count=3))})
+    write({rows: list(toy_problems("train", seed=0, count=3))})
 
     def call(source: str) -> tuple[int, str]:
         (tmp_path / "mine.py").write_text(source)

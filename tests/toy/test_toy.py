@@ -1,14 +1,16 @@
 """The toy task: correct sums, disjoint splits, verl's loader; its model, complete or absent; `rpg demo`."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from rpg.cli import main
 from rpg.config.compose import compose
-from rpg.data.parquet import SCHEMA, make_row, write_together
+from rpg.data.parquet import SCHEMA, write
 from rpg.data.template import format_prompt
 from rpg.data.toy import split_of, toy_problems
 from rpg.registry import scripts
@@ -67,16 +69,12 @@ def test_sizes_are_those_asked_for_and_a_refused_build_changes_no_file(tmp_path,
 
 
 def test_files_written_together_are_all_replaced_or_none(tmp_path: Path) -> None:
-    def no_space():
-        yield make_row(problem)
-        raise OSError("no space left")
-
     problem = next(toy_problems("train", 0, 1))
     paths = [tmp_path / "one" / "a.parquet", tmp_path / "b.parquet"]
-    assert write_together({path: [make_row(problem)] for path in paths}) == dict.fromkeys(paths, 1)
+    write({path: [problem] for path in paths})
     before = contents(tmp_path / "one")
-    with pytest.raises(OSError, match="no space left"):
-        write_together({paths[0]: [make_row(problem)] * 2, paths[1]: no_space()})
+    with pytest.raises(pa.ArrowTypeError):
+        write({paths[0]: [problem] * 2, paths[1]: [replace(problem, split=7)]})  # type: ignore[arg-type]
     assert contents(tmp_path / "one") == before
     assert {path for path in tmp_path.rglob("*") if path.is_file()} == set(paths)
 
