@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from rpg.config.run_config import RunConfig
 from rpg.config.verl_keys import MODEL, ROLLOUT
 from rpg.data.check import score_remedy
-from rpg.data.prompts import NoTokenizer, PromptTokenizer, count_prompts
+from rpg.data.prompts import load_tokenizer, prompt_lengths, unread_arguments
 from rpg.data.readers import DataError, read_file
 from rpg.diagnostics import Diagnostic, Findings, shown
 from rpg.rewards import is_known
@@ -111,25 +111,30 @@ def prompts_fit(run: RunConfig) -> Findings:
     path, limit = run[f"{MODEL}.tokenizer_path"] or run[f"{MODEL}.path"], run["data.max_prompt_length"]
     template, remote = run[f"{MODEL}.custom_chat_template"], bool(run[f"{MODEL}.trust_remote_code"])
     try:
-        tokenizer = PromptTokenizer(path, template, run["data.apply_chat_template_kwargs"], remote)
+        tokenizer = load_tokenizer(path, template, remote)
     except DataError as error:
-        if Path(path).is_dir() or not isinstance(error, NoTokenizer):  # else verl downloads it
+        if Path(path).is_dir():  # else verl downloads it
             message, _, remedy = str(error).removeprefix(f"{path}: ").partition("; ")
             yield Diagnostic(f"{MODEL}.path", path, message, remedy)
         return
-    for name, near in tokenizer.unread_arguments().items():
+    arguments = run["data.apply_chat_template_kwargs"]
+    for name, near in unread_arguments(tokenizer, arguments).items():
         # without a near name it may be another model's, such as Qwen3's enable_thinking
         message, level = f"the chat template of {path} does not read it", "error" if near else "warning"
         yield run.error(f"data.apply_chat_template_kwargs.{name}", message, near or "remove it", level)
-    counts = [(file, count_prompts(_prompts(file, run["data.prompt_key"]), tokenizer, limit)) for file in files]
-    longest = max(count.longest for _, count in counts)
-    for file, count in counts:
-        if count.unusable:
+    by_file = list[tuple[DataFile, list[int]]]()
+    for file in files:
+        lengths, refused = prompt_lengths(tokenizer, _prompts(file, run["data.prompt_key"]), arguments)
+        by_file.append((file, lengths))
+        if refused:
             remedy = f"change the row or leave it out; a template that takes it is set by {MODEL}.custom_chat_template"
-            yield file.error(f"{count.first_unusable} ({count.unusable} rows)", remedy)
-        if count.too_long and not run[FILTERED]:
-            of_file = f"{len(count.too_long)} of {len(count.lengths)} prompts of {file.name}"
-            more = f"up to {count.longest} tokens (first: row {count.too_long[0]}): verl would cut their beginning"
+            yield file.error(f"{refused[0]} ({len(refused)} rows)", remedy)
+    longest = max(max(lengths) for _, lengths in by_file)
+    for file, lengths in by_file:
+        too_long = [row for row, length in enumerate(lengths) if length > limit]
+        if too_long and not run[FILTERED]:
+            of_file = f"{len(too_long)} of {len(lengths)} prompts of {file.name}"
+            more = f"up to {max(lengths)} tokens (first: row {too_long[0]}): verl would cut their beginning"
             remedy = f"set it to {longest}, or {FILTERED}=true to leave them out"
             yield run.error("data.max_prompt_length", f"{of_file} are longer, {more}", remedy)
 

@@ -7,7 +7,7 @@ from rpg.checks.data import usable_files
 from rpg.config.run_config import RunConfig
 from rpg.config.verl_keys import FUNCTION, JUDGE, REWARD_FILE
 from rpg.data.readers import DataError, read_file
-from rpg.data.truths import try_truths
+from rpg.data.truths import fault_of_truths
 from rpg.diagnostics import Findings
 from rpg.rewards import gym_sandbox, release
 from rpg.rewards.user_reward import (
@@ -35,8 +35,7 @@ def truths(run: RunConfig) -> Findings:
         return
     try:
         for file in usable_files(run):
-            trial = try_truths(Path(file.name), run[KWARGS], run["data.prompt_key"])
-            if found := trial.diagnostic(JUDGE, run[JUDGE], file.name):
+            if found := fault_of_truths(Path(file.name), run[KWARGS], JUDGE, run[JUDGE], run["data.prompt_key"]):
                 yield found
     except (TypeError, ValueError) as error:
         yield run.error(KWARGS, str(error), "set the judge by judge=NAME")

@@ -8,15 +8,14 @@ from statistics import median
 from typing import Any
 
 from rpg.data.build import digest
-from rpg.data.prompts import PromptTokenizer, count_prompts
+from rpg.data.prompts import load_tokenizer, prompt_lengths
 from rpg.data.published import problem_of, question
 from rpg.data.readers import DataError, read_file
-from rpg.data.truths import try_truths
+from rpg.data.truths import fault_of_truths
 from rpg.diagnostics import ABSENT, Diagnostic, Diagnostics, Level, did_you_mean, fitted, shown
 from rpg.registry.datasets import OF_SPELLING, is_gym, of_source
-from rpg.rewards import is_known, release
+from rpg.rewards import is_known
 from rpg.rewards.extract import ANSWER_MARK, BOX, few_shot_answer
-from rpg.rewards.number import plain_number
 
 NO_ANSWERS = ("", "nan", "none", "null", "n/a", "unknown", "?", "-", "[invalid]")
 TRUTH = "reward_model.ground_truth"
@@ -36,7 +35,7 @@ class FileCheck:
     splits: set[str] = field(default_factory=set)
     answers: Counter[str] = field(default_factory=Counter)
     problems: dict[bytes, tuple[int, bytes]] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    lengths: str = ""
 
     def add(self, key: str, what: str, remedy: str, row: int | None = None, level: Level = "error") -> None:
         """Record a diagnostic of a column, for one row or the whole file."""
@@ -50,10 +49,10 @@ class FileCheck:
     def summary(self) -> str:
         """Return the counts of the file in one line."""
         sources = ", ".join(f"{shown(name):.40} ({count})" for name, count in self.sources.most_common(5))
-        counts = f"{self.path}: {self.rows} rows, {len(self.problems)} problems"
-        frequent = [f"most frequent answer {answer!r:.40}: {count / self.rows:.0%}"  # what a constant answer scores
-                    for answer, count in self.answers.most_common(1)]  # fmt: skip
-        return "; ".join([counts, f"data_source {sources}", f"split {self.role}", *frequent, *self.notes])
+        line = f"{self.path}: {self.rows} rows, {len(self.problems)} problems; data_source {sources}; split {self.role}"
+        for answer, count in self.answers.most_common(1):  # what a constant answer scores
+            line += f"; most frequent answer {answer!r:.40}: {count / self.rows:.0%}"
+        return line + self.lengths
 
 
 def check_files(paths: list[Path], model: str | None, judge: str | None) -> int:
@@ -62,7 +61,7 @@ def check_files(paths: list[Path], model: str | None, judge: str | None) -> int:
     model: directory whose tokenizer counts prompts. judge: that of the run; None: a custom reward function scores the
     rows, so data_source, answers and template are not checked.
     """
-    tokenizer = PromptTokenizer(model) if model else None
+    tokenizer = load_tokenizer(model) if model else None
     checks = [check_file(path, judge, tokenizer) for path in paths]
     check_overlap(checks)
     for check in checks:
@@ -74,13 +73,12 @@ def check_files(paths: list[Path], model: str | None, judge: str | None) -> int:
     return 1 if errors else 0
 
 
-def check_file(path: Path, judge: str | None = "release", tokenizer: PromptTokenizer | None = None) -> FileCheck:
+def check_file(path: Path, judge: str | None = "release", tokenizer: Any = None) -> FileCheck:
     """Check one file; errors on reading it become diagnostics. judge: as in check_files."""
     check = FileCheck(path)
     try:
         if path.suffix != ".parquet" and path.is_file():
-            raise DataError(f"name ends in {path.suffix!r}; build one: rpg data build --from {path} --question COLUMN "
-                            "--answer COLUMN")  # fmt: skip
+            raise DataError(f"{path}: is no .parquet file; `rpg data build --from {path}` makes one")
         for _, row in read_file(path):
             check_row(check, row, bool(judge))
             check.rows += 1
@@ -95,18 +93,14 @@ def check_file(path: Path, judge: str | None = "release", tokenizer: PromptToken
             if not is_known(source):
                 what = f"{shown(source)}, {count} rows: no rule of rpg scores it"
                 check.add("data_source", what, score_remedy(source))
-        trial = try_truths(path, {"judge": judge})
-        if trial.tried:
-            check.notes.append(f"{trial.scorer} accepts {trial.tried - len(trial.wrong)} of {trial.tried}")
-        if diagnostic := trial.diagnostic(TRUTH):
+        if diagnostic := fault_of_truths(path, {"judge": judge}, "judge", judge):
             check.diagnostics.add(diagnostic)
     if tokenizer:
-        count = count_prompts((row.get("prompt") for _, row in read_file(path)), tokenizer)
-        lengths = [length for length in count.lengths if length] or [0]
-        check.notes.append(f"prompts of {min(lengths)} to {max(lengths)} tokens, median {median(lengths):.0f}")
-        if count.unusable:
-            remedy = "change them, or the chat template"
-            check.add("prompt", f"{count.unusable} rows, first {count.first_unusable}", remedy)
+        lengths, refused = prompt_lengths(tokenizer, (row.get("prompt") for _, row in read_file(path)))
+        known = [length for length in lengths if length] or [0]
+        check.lengths = f"; prompts of {min(known)} to {max(known)} tokens, median {median(known):.0f}"
+        if refused:
+            check.add("prompt", f"{len(refused)} rows, first {refused[0]}", "change them, or the chat template")
     return check
 
 
@@ -123,8 +117,10 @@ def check_row(check: FileCheck, row: dict[str, Any], by_rule: bool = True) -> No
     if truth is not None:
         check.answers[str(truth)[:200]] += 1
     has_rule = isinstance(source, str) and by_rule and of_source(source) is not None  # not reasoning-gym
-    if has_rule and (fault := fault_of_truth(truth, str(source))):
-        check.add(TRUTH, *fault[:2], check.rows, *fault[2:])
+    is_answer = isinstance(truth, str | int | float) and not isinstance(truth, bool)
+    if has_rule and (not is_answer or str(truth).strip().lower() in NO_ANSWERS):
+        remedy = "every row needs the right answer as text; leave the row out"
+        check.add(TRUTH, f"{truth!r:.60} is no answer", remedy, check.rows)
     if fault := fault_of_prompt(row, extra, has_rule):
         check.add("prompt", *fault, check.rows)
     elif text := problem_of(row):
@@ -145,24 +141,6 @@ def fault_of_prompt(row: dict[str, Any], extra: dict[str, Any], has_rule: bool) 
     if has_rule and few_shot_answer("", extra) is None and not ANSWER_MARK.search(content) and not BOX.search(content):
         remedy = 'ask for a last line "Answer: ..." (rpg.data.template.format_prompt); other answers score -1'
         return "does not ask for the form of the answer", remedy
-    return None
-
-
-def fault_of_truth(truth: Any, data_source: str) -> tuple[str, str, Level] | None:
-    """Return what is wrong with a ground truth that a rule scores, the remedy and the level."""
-    if not isinstance(truth, str | int | float) or isinstance(truth, bool) or str(truth).strip().lower() in NO_ANSWERS:
-        return f"{truth!r:.60} is no answer", "every row needs the right answer as text; leave the row out", "error"
-    row = of_source(data_source)
-    if row and row.has_integers:
-        text = str(truth).strip("$ ").replace("{,}", ",")
-        number = plain_number(text if "," in text else release.normalize(text))
-        if number is None or number.denominator != 1:
-            return f"{truth!r:.60} is no integer", f"all answers of {data_source} are integers", "error"
-        if row.largest is not None and not 0 <= number <= row.largest:
-            return f"{truth!r:.60} is not in 0..{row.largest}", f"answers of {row.name} are; correct the row", "error"
-        if release.normalize(text) != str(number):
-            what = f"{truth!r:.60}: judge=release compares text exactly, and this is {number}"
-            return what, "write the bare integer", "warning"
     return None
 
 

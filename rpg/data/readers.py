@@ -119,6 +119,11 @@ def _rows(origin: str | Path, stream: Any) -> Rows:
 
 def _unreadable(place: str | Path, error: Exception) -> DataError:
     """Return the library's reason with the last place that was read."""
-    reason = (str(error).splitlines() or [type(error).__name__])[0].partition(". Available")[0][:200]
+    reason = first_line(error).partition(". Available")[0][:200]
     what = f"{place}: `datasets`, with which verl reads, cannot read it or the next row ({reason})"
     return DataError(f"{what}; correct it, or write it again; of a set on the hub check the name and the network")
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of an exception's message, or its type."""
+    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -23,7 +23,6 @@ class DataSet:
         name: of the set, and of its parquet files.
         answers: the rule: "integer", "sum" (an integer, for which no expression counts) or "expression".
         spellings: values of data_source in published files, besides that of a build.
-        largest: the largest answer of a set whose integers begin at 0; None: any integer.
         benchmark: name in tables, the paper's where it has one; "" if no table shows it.
         repository, hub_split, config: place on the Hugging Face hub; "": the problems are generated.
         problems: how many the publisher counts.
@@ -37,7 +36,6 @@ class DataSet:
     name: str
     answers: Literal["integer", "sum", "expression"]
     spellings: Sequence[str] = ()
-    largest: int | None = None
     benchmark: str = ""
     repository: str = ""
     hub_split: str = "train"

@@ -56,8 +56,9 @@ def test_template_and_tokenizer_are_the_runs(toy):
     assert "up to 88 tokens" in longer[0].message
     assert not found(toy, words(83), {TEMPLATE: ARGUMENT})  # 80 words
     (toy / "model/chat_template.jinja").rename(toy / "chat_template.jinja")
-    [error] = found(toy, words(20))
-    assert (error.key, "no chat template" in error.message, TEMPLATE in error.remedy) == (f"{MODEL}.path", True, True)
+    error = found(toy, words(20))[0]
+    assert (error.key, "chat_template is not set" in error.message) == ("data.train_files", True)
+    assert TEMPLATE in error.remedy
     (toy / "model/tokenizer.json").rename(toy / "tokenizer.json")
     (toy / "tokenizer_config.json").write_text('{"tokenizer_class": "PreTrainedTokenizerFast"}')
     assert not found(toy, words(20), {f"{MODEL}.tokenizer_path": str(toy)})
@@ -82,7 +83,6 @@ def test_a_template_argument_that_the_template_does_not_read(toy, template, argu
 @pytest.mark.parametrize(
     ("prompt", "template", "said"),
     [
-        (None, None, "no list of messages with text"),
         ([{"role": "user", "content": None}], None, "no list of messages with text"),
         ([{"role": "system", "content": "s"}, {"role": "user", "content": "u"}], NO_SYSTEM, "(no system role)"),
     ],

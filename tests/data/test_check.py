@@ -15,7 +15,7 @@ from rpg.cli import main
 from rpg.data.check import FileCheck, check_row
 from rpg.data.parquet import SCHEMA, Problem, make_row
 from rpg.data.template import PREFIX, SUFFIX, format_prompt
-from rpg.data.truths import try_truths
+from rpg.data.truths import SAMPLE
 from tests.builders.published_files import write_dapo, write_rows
 
 Rows = list[dict[str, Any]]
@@ -41,10 +41,9 @@ def put(row: Any, path: tuple[str | int, ...], value: Any) -> None:
 
 CONTENT, RAW, SPLIT = ("prompt", 0, "content"), ("extra_info", "raw_problem"), ("extra_info", "split")
 TRUTH_AT = ("reward_model", "ground_truth")
-# where, value, the key named, a word of the remedy; the level is "error" unless it is given
+# where, value, the key named, a word of the remedy
 CORRUPTIONS = [
     (("data_source",), None, "data_source", "name the problem set"),
-    (("prompt",), None, "prompt", '"role": "user"'),
     (("prompt",), [None], "prompt", '"role": "user"'),
     (CONTENT, PREFIX + " " + SUFFIX, "prompt", "leave the row out"),
     (CONTENT, "What is 2 + 2?", "prompt", "format_prompt"),
@@ -52,38 +51,19 @@ CORRUPTIONS = [
     (TRUTH_AT, None, TRUTH, "leave the row out"),
     (TRUTH_AT, "nan", TRUTH, "leave the row out"),
     (TRUTH_AT, True, TRUTH, "leave the row out"),
-    (TRUTH_AT, "1, 2", TRUTH, "are integers"),
-    (TRUTH_AT, "7 kg", TRUTH, "are integers"),
-    (TRUTH_AT, "025", TRUTH, "write the bare integer", "warning"),
 ]
-
-
-def faults(row: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """Return key, remedy and level of what the check finds in a row."""
-    check_row(state := FileCheck(Path("x.parquet")), row)
-    return list(state.diagnostics.groups)
 
 
 @pytest.mark.parametrize("case", CORRUPTIONS, ids=lambda case: f"{case[2]} {str(case[1])[:30]!r}")
 def test_corrupt_value(case: tuple) -> None:
-    path, value, key, remedy, level = (*case, "error")[:5]
+    path, value, key, remedy = case
     row = good_rows()[3]
     put(row, path, value)
     if path == CONTENT:
         row["extra_info"]["raw_problem"] = None
-    ((found, said, of_level),) = faults(row)  # one corruption, one diagnostic
-    assert (found, of_level) == (key, level)
-    assert remedy in said
-
-
-def test_sound_values() -> None:
-    row = good_rows()[3]
-    for truth in ("$1,000$", "1{,}234", "-4", "7 cm", "x=25"):
-        put(row, TRUTH_AT, truth)
-        assert not faults(row)
-    put(row, ("data_source",), "aime24")
-    put(row, TRUTH_AT, "1000")
-    assert [key for key, *_ in faults(row)] == [TRUTH]  # AIME's are 0 to 999
+    check_row(state := FileCheck(Path("x.parquet")), row)
+    ((found, said, level),) = state.diagnostics.groups  # one corruption, one diagnostic
+    assert (found, level, remedy in said) == (key, "error", True)
 
 
 @pytest.mark.parametrize("kind", ["missing", "no rows", "truncated", "name"])
@@ -164,29 +144,38 @@ def test_a_file_is_one_that_datasets_can_load(tmp_path: Path, capsys: pytest.Cap
 
 
 @pytest.mark.parametrize(
-    ("truths", "judge", "level", "said"),  # truths of MATH, and what the check says
+    ("source", "truths", "judge", "level", "said"),
     [
-        (["A", "True", "[1, 2]"], "release", "error", ["3 of 3", "'Answer: A'", "judge=verified accepts 3 of these"]),
-        (["A", "7", "\\frac{1}{2}", "x^2+1"], "release", "warning", ["1 of 4", "judge=verified accepts 1 of these"]),
-        (["A", "True", "[1, 2]"], "verified", "", ["judge=verified accepts 3 of 3"]),
+        ("MATH", ["A", "True", "[1, 2]"], "release", "error", ["3 of 3", "'Answer: A'", "verified accepts 3 of these"]),
+        ("MATH", ["A", "7", "\\frac{1}{2}", "x^2+1"], "release", "warning", ["1 of 4", "verified accepts 1 of these"]),
+        ("MATH", ["A", "True", "[1, 2]"], "verified", "", []),
+        # judge=release compares the text of integers, and a model writes 27
+        (
+            "aime24",
+            ["27.0", "025", "8"],
+            "release",
+            "warning",
+            ["2 of 3", "'Answer: 27'", "verified accepts 2 of these"],
+        ),
+        ("aime24", ["$1,000$", "1{,}234", "-4", "7 cm", "x=25"], "release", "", []),
     ],
 )
-def test_truths_that_the_judge_does_not_accept(truths: list[str], judge: str, level: str, said: list, tmp_path, capsys):
-    problems = [Problem("MATH", f"What is {truth}?", truth, "train") for truth in truths]
+def test_truths_that_the_judge_does_not_accept(
+    source: str, truths: list[str], judge: str, level: str, said: list[str], tmp_path: Path, capsys
+) -> None:
+    problems = [Problem(source, f"What is {truth}?", truth, "train") for truth in truths]
     path = write_rows(tmp_path / "x.parquet", [make_row(problem) for problem in problems], SCHEMA)
     code, out = check(capsys, path, "--judge", judge)
     assert code == (level == "error")
-    assert (f"{level}: all rows, {TRUTH}: judge={judge} scores " in out) == bool(level)
+    assert (f"{level}: all rows, judge={judge}: " in out) == bool(level)
     assert [text for text in said if text not in out] == []
 
 
-def test_the_sample_of_truths_is_bounded_and_has_the_form_of_the_prompt(tmp_path: Path) -> None:
-    path = write_rows(tmp_path / "x.parquet", good_rows(repeat=200), SCHEMA)
-    first = try_truths(path)
-    assert (first.tried, first.wrong) == (400, [])  # one in three
-    rows = good_rows()
+def test_the_sample_of_truths_is_bounded_and_has_the_form_of_the_prompt(tmp_path: Path, capsys) -> None:
+    rows = good_rows(repeat=200)
     for row in rows:
-        put(row, CONTENT, "What is 2 + 2? Put it within \\boxed{}.")
-    write_rows(path, rows, SCHEMA)
-    trials = [try_truths(path, {"judge": judge}) for judge in ("release", "verified")]
-    assert [len(trial.wrong) for trial in trials] == [6, 0]  # release reads "Answer:" only
+        put(row, CONTENT, f"{row['extra_info']['raw_problem']} Put it within \\boxed{{}}.")
+    path = write_rows(tmp_path / "x.parquet", rows, SCHEMA)
+    assert len(rows) > 2 * SAMPLE
+    assert "400 of 400" in check(capsys, path)[1]  # one in three; release reads "Answer:" only
+    assert check(capsys, path, "--judge", "verified")[0] == 0
