@@ -12,8 +12,8 @@ from rpg.data.prompts import load_tokenizer, prompt_lengths
 from rpg.data.published import problem_of, question
 from rpg.data.readers import DataError, read_file
 from rpg.data.truths import fault_of_truths
-from rpg.diagnostics import ABSENT, Diagnostic, Diagnostics, Level, did_you_mean, fitted, shown
-from rpg.registry.datasets import OF_SPELLING, is_gym, of_source
+from rpg.diagnostics import ABSENT, Diagnostic, Diagnostics, Level, fitted, shown
+from rpg.registry.datasets import is_gym, of_source
 from rpg.rewards import is_known
 from rpg.rewards.extract import ANSWER_MARK, BOX, few_shot_answer
 
@@ -106,17 +106,14 @@ def check_file(path: Path, judge: str | None = "release", tokenizer: Any = None)
 
 def check_row(check: FileCheck, row: dict[str, Any], by_rule: bool = True) -> None:
     """Record diagnostics of `row` and its problem for the checks across rows. by_rule: a judge scores the file."""
-    source = row.get("data_source")
+    source = str(row.get("data_source"))
     extra, reward_model = (v if isinstance(v := row.get(n), dict) else {} for n in ("extra_info", "reward_model"))
     truth = reward_model.get("ground_truth")
-    if isinstance(source, str):
-        check.sources[source] += 1
-    else:
-        check.add("data_source", f"is {source!r:.60}", "name the problem set", check.rows)
+    check.sources[source] += 1
     check.splits.add(str(extra.get("split") or "unknown"))
     if truth is not None:
         check.answers[str(truth)[:200]] += 1
-    has_rule = isinstance(source, str) and by_rule and of_source(source) is not None  # not reasoning-gym
+    has_rule = by_rule and of_source(source) is not None  # not reasoning-gym
     is_answer = isinstance(truth, str | int | float) and not isinstance(truth, bool)
     if has_rule and (not is_answer or str(truth).strip().lower() in NO_ANSWERS):
         remedy = "every row needs the right answer as text; leave the row out"
@@ -148,10 +145,9 @@ def score_remedy(data_source: str) -> str:
     """Return what to do about a data_source without a rule."""
     if is_gym(data_source):
         return "the library scores it; install the extra: pip install 'rpg-verl[gym]'"
-    hint = f"{near} " if (near := did_you_mean(data_source.strip(), OF_SPELLING, 0.75)) else ""
     return (
-        f"{hint}give --reward FILE, as to rpg train, if your own function scores it, or build the file with "
-        "--data-source MATH or gsm8k; rpg.rewards.KNOWN_DATA_SOURCES lists the rules"
+        "give --reward FILE, as to rpg train, if your own function scores it (rpg score tries it), or build the file "
+        "with --data-source MATH or gsm8k; rpg.rewards.KNOWN_DATA_SOURCES lists the rules"
     )
 
 

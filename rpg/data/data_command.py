@@ -6,8 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from rpg.arguments import at_least
 from rpg.data import tables, toy
 from rpg.data.build import SPLITS, write_splits
@@ -40,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--data-source", metavar="NAME", help="MATH or gsm8k: rpg's verifier scores the rows by that rule, as "
         "data_source MATH/NAME; else their data_source (default: the name)")  # fmt: skip
     add("--keep", metavar="COLUMN", nargs="+", default=[], help="columns that your reward function reads")
-    add("--set", metavar="KEY=VALUE", nargs="+", action="extend", dest="options", type=option, default=[],
+    add("--set", metavar="KEY=VALUE", nargs="+", action="extend", dest="options", default=[],
         help=f"options of {GYM}'s task")  # fmt: skip
     add("--train-size", metavar="N", type=at_least(0),
         help=f"training problems (default: all; of toy and {GYM} 2048)")  # fmt: skip
@@ -63,14 +61,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         judge = "tried on the answers; docs/judges.md (default: as a run's, release)"
         checked.add_argument("--judge", choices=JUDGES, default=JUDGES[0], help=judge)
     check.add_argument("--reward", metavar="FILE", help="your reward function: rpg's rules on answers are off")
-
-
-def option(text: str) -> tuple[str, Any]:
-    """Return the key and the value of KEY=VALUE; the value is YAML."""
-    key, equals, value = text.partition("=")
-    if not equals:
-        raise argparse.ArgumentTypeError(f"{text}: write KEY=VALUE")
-    return key, yaml.safe_load(value)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -98,9 +88,12 @@ def build(args: argparse.Namespace) -> tuple[list[Path], bool]:
     elif kind == GYM:
         if not is_known(GYM):
             raise DataError(f"{args.set_name}: {score_remedy(GYM)}")
+        from omegaconf import OmegaConf
+
         from rpg.data import gym  # imports the library
 
-        problems = gym.problems_of(task, dict(args.options), sizes, args.seed, exclude)
+        options: Any = OmegaConf.to_container(OmegaConf.from_dotlist(args.options))
+        problems = gym.problems_of(task, options, sizes, args.seed, exclude)
         template = template if template or args.few_shot else gym.TEMPLATE
     else:
         source = table(args)
@@ -118,12 +111,10 @@ def build(args: argparse.Namespace) -> tuple[list[Path], bool]:
         write({written[0]: problems}, source.repeat, template)
     else:
         written = write_splits(args.out, name, problems, template)
-    if not (is_scored := is_known(problems[0].data_source)):
-        print(
-            f"note: no rule of rpg scores data_source {shown(problems[0].data_source)}; train with your own reward "
-            "function (rpg score --reward FILE tries it), or build with --data-source MATH or gsm8k for rpg's rules"
-        )
-    return written, is_scored
+    source_name = problems[0].data_source
+    if not is_known(source_name):
+        print(f"note: no rule of rpg scores data_source {shown(source_name)}; {score_remedy(source_name)}")
+    return written, is_known(source_name)
 
 
 def table(args: argparse.Namespace) -> DataSet:

@@ -8,8 +8,6 @@ import datasets
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast
 
 from rpg.cli import main
 from rpg.data.check import FileCheck, check_row
@@ -17,6 +15,7 @@ from rpg.data.parquet import SCHEMA, Problem, make_row
 from rpg.data.template import PREFIX, SUFFIX, format_prompt
 from rpg.data.truths import SAMPLE
 from tests.builders.published_files import write_dapo, write_rows
+from tests.builders.toy_run import make_toy
 
 Rows = list[dict[str, Any]]
 TRUTH = "reward_model.ground_truth"
@@ -33,7 +32,6 @@ def check(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[i
 
 
 def put(row: Any, path: tuple[str | int, ...], value: Any) -> None:
-    """Set a value in a row."""
     for key in path[:-1]:
         row = row[key]
     row[path[-1]] = value
@@ -43,7 +41,6 @@ CONTENT, RAW, SPLIT = ("prompt", 0, "content"), ("extra_info", "raw_problem"), (
 TRUTH_AT = ("reward_model", "ground_truth")
 # where, value, the key named, a word of the remedy
 CORRUPTIONS = [
-    (("data_source",), None, "data_source", "name the problem set"),
     (("prompt",), [None], "prompt", '"role": "user"'),
     (CONTENT, PREFIX + " " + SUFFIX, "prompt", "leave the row out"),
     (CONTENT, "What is 2 + 2?", "prompt", "format_prompt"),
@@ -117,19 +114,12 @@ def test_released_files_are_read_with_warnings(tmp_path: Path, capsys: pytest.Ca
 
 
 def test_lengths_of_prompts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = Tokenizer(models.WordLevel({"[UNK]": 0}, unk_token="[UNK]"))
-    words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, unk_token="[UNK]")
-    tokenizer.chat_template = "<user> {{ messages[0].content }} <end>{% if add_generation_prompt %} <go>{% endif %}"
-    tokenizer.save_pretrained(tmp_path / "model")
-    rows = [*good_rows(), make_row(Problem("math-dapo", "word " * 100, "5", "train"))]
+    rows = good_rows()
+    for number, row in enumerate(rows):
+        put(row, CONTENT, "word " * (10 + 90 * (number == 5)))
     path = write_rows(tmp_path / "x.parquet", rows, SCHEMA)
-    shortest, longest = (
-        len(format_prompt(text).split()) + 3 for text in ("What is the 1th prime of it?", "word " * 100)
-    )
-    code, out = check(capsys, path, "--model", tmp_path / "model")
-    assert code == 0
-    assert f"prompts of {shortest} to {longest} tokens, median {shortest}" in out  # 3: <user>, <end>, <go>
+    out = check(capsys, path, "--model", make_toy(tmp_path) / "model")[1]
+    assert "prompts of 13 to 103 tokens, median 13" in out  # 3: <, user and >
 
 
 def test_a_file_is_one_that_datasets_can_load(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:

@@ -76,7 +76,6 @@ def test_a_row_without_an_answer_has_the_librarys_metadata(tmp_path):
     [
         ("<answer>1</answer> or rather <answer> 2 × 2 × 7 </answer>", 1.0),
         ("2 x 2 x 7 = 28\nAnswer: 2 × 2 × 7", 1.0),
-        ("It is \\boxed{2 × 2 × 7}", 1.0),
         ("<answer>two</answer>", 0.0),  # the library raises: int("two")
         ("2 × 2 × 7", 0.0),  # no form of an answer
     ],
@@ -122,20 +121,17 @@ def test_a_row_of_another_build_is_refused():
 @pytest.mark.full
 @pytest.mark.parametrize("task", sorted(reasoning_gym.factory.DATASETS.keys() - REFUSED))
 def test_every_task(task):
-    """Five problems: the row's score is the library's on the original entry, and 1.0 for the library's own answer."""
-    library, own = reasoning_gym.create_dataset(task, seed=0, size=5), []
+    """The row's score is the library's on the original entry, for its own answer and for others."""
+    library = reasoning_gym.create_dataset(task, seed=0, size=5)
     for problem in tasks.problems_of(task, {}, {"train": 3, "test": 2}, 0):
         row, truth = problem.columns["reasoning_gym"], problem.ground_truth
         _, _, entry = eval(row)
-        assert entry["answer"] == truth
-        for answer in (truth, "", "7", "[[1]]", str(truth)[:-1]):
-            response = "nothing" if answer is None else f"Well. <answer>{answer}</answer>"
-            given = None if answer is None else str(answer).strip() or None
+        assert (entry["answer"], truth is None) == (truth, task in WITHOUT_ANSWER)
+        for answer in (truth, "7", "[[1]]", str(truth)[:-1]):
+            given = None if answer is None else answer.strip() or None
             try:
                 expected = float(library.score_answer(given, entry))
             except Exception:  # noqa: BLE001
                 expected = 0.0
-            assert gym.answer(response, row)[0] == expected
-        own.append(gym.answer(f"<answer>{truth}</answer>", row)[0])
-    assert (task in WITHOUT_ANSWER) == (truth is None)
-    assert truth is None or own == [1.0] * 5
+            scored, _ = gym.answer("nothing" if answer is None else f"Well. <answer>{answer}</answer>", row)
+            assert scored == (1.0 if answer == truth is not None else expected)
