@@ -43,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--train-size", metavar="N", type=at_least(0),
         help=f"training problems (default: all; of toy and {GYM} 2048)")  # fmt: skip
     add("--test-size", "--test-rows", metavar="N", type=at_least(0),
-        help=f"test problems (default: the test split, else one in ten; of toy and {GYM} 256)")  # fmt: skip
+        help=f"test problems (default: all of the test split, else one in ten; of toy and {GYM} 256)")  # fmt: skip
     add("--seed", type=int, default=0, help="selects the problems that are drawn (default: 0)")
     add("--exclude", metavar="FILE", nargs="+", type=Path, default=[],
         help="leave out the problems of these files, built or as published")  # fmt: skip
@@ -99,8 +99,8 @@ def build(args: argparse.Namespace) -> tuple[list[Path], bool]:
         source = table(args)
         origin = args.origin or f"{HUB}{source.repository}:{source.config or ''}"
         problems = tables.problems_of(source, origin, args.keep, args.test_size, args.seed, exclude)
-    training = [problem for problem in problems if problem.split == "train"]
-    problems = [problem for problem in problems if problem.split == "test"] + training[: args.train_size]
+    test, training = ([problem for problem in problems if problem.split == split] for split in ("test", "train"))
+    problems = test[: args.test_size] + training[: args.train_size]
     if args.few_shot:
         problems = with_examples(problems, args.few_shot, template, args.seed)
     elif template is not None and template.count(QUESTION) != 1:

@@ -40,7 +40,6 @@ def problems_of(
     rows = read(origin)
     if source.split != "both":
         rows = {source.split: rows.get(source.hub_split) or next(iter(rows.values()))}
-
     results = (  # test questions are left out of the training split
         (place, to_problem(source, keep, row, split, place))
         for split in ("test", "train")
@@ -54,8 +53,6 @@ def problems_of(
             print(f"note: {source.name} has {source.problems} problems, the file {len(problems)}")
         return problems
     if any(problem.split == "test" for problem in problems):
-        if test_size is not None:
-            raise DataError(f"--test-size {test_size}: {origin} has a test split; leave the option out")
         return problems
     if test_size is None:
         test_size = 0 if "test" in rows else round(TEST_SHARE * len(problems))

@@ -56,15 +56,10 @@ def compute_score(
     if is_gym(data_source):
         return gym_score(data_source, solution_str, extra_info or {})
     if (row := of_source(data_source)) is None:
-        raise ValueError(
-            f"data_source {data_source!r} has no score function; rename it in the parquet file (MATH/NAME: the set "
-            "NAME by MATH's rule; rpg.rewards.KNOWN_DATA_SOURCES has all), or use your own reward function"
-        )
+        known = "MATH/NAME is scored as MATH; rpg.rewards.KNOWN_DATA_SOURCES has all"
+        raise ValueError(f"data_source {data_source!r} has no score function; rename it ({known}), or use your own")
     if not isinstance(ground_truth, (str, Real)):
-        raise TypeError(
-            f"ground_truth is {ground_truth!r} ({type(ground_truth).__name__}) in a row of {data_source!r}; "
-            "it must be text. `rpg data check FILE` names the rows"
-        )
+        raise TypeError(f"ground_truth {ground_truth!r} of {data_source!r} is no text; see `rpg data check FILE`")
     truth = as_text(ground_truth)
     if (answer := few_shot_answer(solution_str, extra_info)) is not None:
         solution_str = f"Answer: \\boxed{{{answer}}}"

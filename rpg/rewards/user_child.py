@@ -36,12 +36,11 @@ VERL_COLUMNS = ("input", "output", "gts", "step", "uid", "reward", "acc_success_
 
 
 class Reward(NamedTuple):
-    """A reward function, where it is, its form, and whether it takes any keyword."""
+    """A reward function, where it is, and its form."""
 
     function: Callable[..., Any]
     where: str
     form: tuple[str, ...]
-    is_open: bool
 
 
 _loaded: list[Reward] = []  # the only one of this process
@@ -89,20 +88,21 @@ def find(module: ModuleType, file: str, name: str = "") -> Reward:
         remedy = "give the name of one" if own else FORMS
         found = f"functions of a known form: {', '.join(own) or 'none'}"
         raise UserError(f"{file}: {name or 'the reward function'} not found ({found}); {remedy}")
-    return Reward(vars(module)[chosen[0]], f"{file}, {chosen[0]}", *forms[chosen[0]])
+    return Reward(vars(module)[chosen[0]], f"{file}, {chosen[0]}", forms[chosen[0]])
 
 
-def form_of(function: Callable[..., Any]) -> tuple[tuple[str, ...], bool] | None:
-    """Return the form whose parameters a function has, and whether it has **keywords, which may hold some; or None."""
+def form_of(function: Callable[..., Any]) -> tuple[str, ...] | None:
+    """Return the form whose parameters a function has; verl's, if it takes any keywords; None for another function."""
     with contextlib.suppress(ValueError, TypeError):
-        parameters = inspect.signature(function).parameters.values()
-        names = {one.name for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)}
-        is_open = any(one.kind == one.VAR_KEYWORD for one in parameters)
-        for form in (TRL, BATCH, VERL, SHORT):
-            if names.issuperset(form) or (is_open and names & {*form}):
-                return form, is_open
-        return (VERL, True) if is_open and not names else None
+        parameters = inspect.signature(function).parameters
+        forms = (form for form in (TRL, BATCH, VERL, SHORT) if parameters.keys() >= {*form})
+        return next(forms, VERL if is_open(parameters) else None)
     return None
+
+
+def is_open(parameters: Mapping[str, inspect.Parameter]) -> bool:
+    """Return whether a function takes any keyword."""
+    return any(one.kind == one.VAR_KEYWORD for one in parameters.values())
 
 
 def answer(source: str, response: str, truth: Any, extra: Mapping[str, Any], options: dict[str, Any]) -> Score:
@@ -110,7 +110,8 @@ def answer(source: str, response: str, truth: Any, extra: Mapping[str, Any], opt
     (reward,) = _loaded
     in_lists = reward.form in (TRL, BATCH)
     offered = offer(reward.form, source, response, truth, extra)
-    names = offered if reward.is_open else inspect.signature(reward.function).parameters
+    names = inspect.signature(reward.function).parameters
+    names = offered if is_open(names) else names
     arguments = {name: [value] if in_lists else value for name, value in offered.items() if name in names}
     try:
         value = reward.function(**{**arguments, **options})

@@ -149,6 +149,8 @@ def test_a_test_question_leaves_training_in_any_unicode_form(tmp_path: Path, cap
     printed = capsys.readouterr().out
     assert "1 left out: repeats an earlier problem" in printed
     assert "split test; most frequent answer '2': 67%" in printed
+    assert build("--from", folder, *QA, "--name", "n", "--out", tmp_path, "--train-size", 4, "--test-size", 1) == 0
+    assert [len(rows) for rows in rows_of(tmp_path, "n").values()] == [4, 1]
 
 
 def test_a_test_split_without_rows_is_named_and_its_remedy_works(tmp_path: Path, capsys) -> None:

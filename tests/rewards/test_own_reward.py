@@ -13,10 +13,9 @@ import psutil
 import pytest
 
 from rpg.config.compose import compose
-from rpg.data.template import format_prompt
 from rpg.diagnostics import Refused, UserError
 from rpg.rewards.user_child import as_score
-from rpg.rewards.user_reward import ADAPTER, RewardError, compute_score, example, reward_file, sandbox_of
+from rpg.rewards.user_reward import ADAPTER, RewardError, compute_score, reward_file, sandbox_of
 
 SHORT = "def {name}(response, answer, row):\n    return float(answer in response and row['level'] == '3')\n"
 TRL = "def {name}(completions, solution, **kwargs): return [float(s in c) for s, c in zip(solution, completions)]"
@@ -143,9 +142,9 @@ def compute_score(data_source, solution_str, ground_truth, extra_info):
 """
 
 
-@pytest.mark.parametrize("name", ["my reward.py", "reward.v2.py", "code.py"])
+@pytest.mark.parametrize("name", ["my reward.py", "code.py"])
 def test_alarms_and_pools_work_though_verl_calls_in_threads(tmp_path: Path, name: str) -> None:
-    method = {"my reward.py": "fork", "reward.v2.py": "spawn", "code.py": "forkserver"}[name]
+    method = {"my reward.py": "fork", "code.py": "spawn"}[name]
     file = write(tmp_path / name, POOL.replace("{method}", method))
     with ThreadPoolExecutor(2) as threads:
         scores = list(threads.map(lambda response: score(file, response)["score"], ["7", "8"] * 2))
@@ -227,31 +226,12 @@ def test_the_call_of_a_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_one_override_is_all_that_a_run_needs(tmp_path: Path) -> None:
     short = write(tmp_path / "short.py", SHORT.format(name="reward"))
-    run, _ = compose(None, [*TOY, f"rpg.reward={short}"])
-    assert run[f"{FUNCTION}.path"] == ADAPTER
-    assert run[f"{FUNCTION}.reward_kwargs"] == {"file": str(short)}
-    assert (run[OVERLONG], run.name) == (False, "t")
-
-    scaled = [f"+{FUNCTION}.reward_kwargs.scale=2", f"{OVERLONG}=true"]
-    run, _ = compose(None, [*TOY, f"rpg.reward={short}", f"+{FUNCTION}.reward_kwargs.function=mine", *scaled])
+    kwargs = [f"+{FUNCTION}.reward_kwargs.{option}" for option in ("function=mine", "scale=2")]
+    run, _ = compose(None, [*TOY, f"rpg.reward={short}", *kwargs])
     assert [run[f"{FUNCTION}.{key}"] for key in ("path", "name")] == [ADAPTER, "compute_score"]
     assert run[f"{FUNCTION}.reward_kwargs"] == {"file": str(short), "function": "mine", "scale": 2}
-    assert run[OVERLONG] is True
-
-    run, _ = compose(None, TOY)
-    assert [run[f"{FUNCTION}.reward_kwargs.judge"], run[OVERLONG]] == ["release", True]
+    assert (run[OVERLONG], run.name) == (False, "t")
+    assert compose(None, [*TOY, f"rpg.reward={short}", f"{OVERLONG}=true"])[0][OVERLONG] is True
+    assert compose(None, TOY)[0][OVERLONG] is True
     with pytest.raises(Refused, match=r"rpg.reward=.*: has no effect with judge=verified"):
         compose(None, [*TOY, f"rpg.reward={short}", "judge=verified"])
-
-
-@pytest.mark.parametrize(
-    ("prompt", "boxed", "line"),
-    [
-        (format_prompt("What is 1 + 2?"), False, True),
-        ("What is 1 + 2? Put it into \\boxed{}.", True, False),
-        ("What is 1 + 2?", True, True),
-    ],
-)
-def test_a_made_up_response_has_the_form_that_the_prompt_asks_for(prompt, boxed, line):
-    response = example(3, [{"role": "user", "content": prompt}])
-    assert ("\\boxed{3}" in response, "Answer: 3" in response) == (boxed, line)
