@@ -76,11 +76,7 @@ def build(args: argparse.Namespace) -> tuple[list[Path], bool]:
     """Write the files, all or none; return them, and whether a rule of rpg scores their rows."""
     kind, _, task = (args.set_name or "").partition(":")
     template = args.template.read_text(encoding="utf-8-sig") if args.template else None
-    exclude, source = set[bytes](), None
-    for path in args.exclude:
-        keys = problem_keys(path)
-        print(f"{path}: {len(keys)} problems to keep out")
-        exclude |= keys
+    exclude, source = {key for path in args.exclude for key in problem_keys(path)}, None
     wanted = {"train": args.train_size, "test": args.test_size}
     sizes = {split: toy.SIZES[split] if size is None else size for split, size in wanted.items()}
     if args.set_name == TOY:

@@ -22,7 +22,7 @@ CONTEXT_COLUMN = "context"  # OlympiadBench; prepended to the question
 
 
 def problem_keys(path: Path) -> set[bytes]:
-    """Return the digests of all problems in a built or published file of any set, for `exclude`.
+    """Return the digests of all problems in a built or published file of any set, and print how many there are.
 
     Raises DataError if it has no problem.
     """
@@ -30,6 +30,7 @@ def problem_keys(path: Path) -> set[bytes]:
     keys = {digest(text) for text in texts if text and text.strip()}
     if not keys:
         raise DataError(f"{path}: no problem in it to exclude; give another file")
+    print(f"{path}: {len(keys)} problems to keep out")
     return keys
 
 
