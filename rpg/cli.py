@@ -86,7 +86,6 @@ def command(name: str) -> ModuleType:
 def main(argv: list[str] | None = None) -> int:
     """Run one subcommand; the exit code is the subcommand's, or 2 if it needs an extra of this package."""
     argv = sys.argv[1:] if argv is None else argv
-    os.environ.setdefault(version.SAID, "1")  # the line about the tier is for plain verl; commands check the version
     for stream in (sys.stdout, sys.stderr):  # names or terminals outside UTF-8 must not end the command
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

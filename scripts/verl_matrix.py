@@ -25,7 +25,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs/plain_verl.md"
-VERSIONS = ("0.5.0", "0.6.1", "0.7.1", "0.8.0", "0.9.0")
+VERSIONS = ("0.6.1", "0.7.1", "0.8.0", "0.9.0")
 AGGREGATIONS = ("token-mean", "token-sum", "seq-mean-token-mean", "seq-mean-token-sum", "seq-mean-token-sum-norm")
 GLOBAL = {"dp_size": 2, "batch_num_tokens": 90, "global_batch_size": 12, "loss_scale_factor": 16}
 PROMPTS, RESPONSES = (2, 3, 1, 2, 4, 2), (11, 3, 7, 11, 1, 9)  # tokens of six sequences
@@ -165,14 +165,11 @@ def measure() -> dict[str, Any]:
         transformers.AutoModelForVision2Seq = transformers.AutoModelForImageTextToText  # type: ignore[attr-defined]
     import torch
     import verl  # which imports the plugin
-    from verl.trainer.ppo import core_algos
 
     from rpg.verl_plugin import version
     from rpg.verl_plugin.policy_loss import spec_from_actor_config
 
     here = verl.__version__  # a checkout has no metadata of a distribution
-    if missing := version.lacks(core_algos):
-        return {"version": here, "refused": f"refused: no {', no '.join(missing)}"}
     generator = torch.Generator().manual_seed(0)
     shape = (len(RESPONSES), max(RESPONSES))
     log_prob = torch.randn(shape, generator=generator) * 0.5 - 1
@@ -192,7 +189,6 @@ def measure() -> dict[str, Any]:
     known = aggregations(stronger, inputs)
     return {
         "version": here,
-        "refused": None,
         "system": version.has_system(here),
         "aggregations": known,
         "losses": losses(stronger, inputs, known),
@@ -228,8 +224,6 @@ def compare(version: str, package: Path, by_entry_point: bool, new: dict[str, An
     """Return the table's row for the verl in a folder, and whether nothing differs. new: `of` this environment's."""
     old = of(package, by_entry_point)
     assert old["version"] == version, old["version"]
-    if old["refused"]:
-        return f"|{version}|{old['refused']}|||||||", True
     # where verl's own aggregation differs, every loss does
     mine, theirs = old["aggregations"], new["aggregations"]
     same = [key for key, value in mine.items() if value == theirs[key]]
@@ -238,7 +232,7 @@ def compare(version: str, package: Path, by_entry_point: bool, new: dict[str, An
     words = [*(f"{mode} differs in verl" for mode in others), *(f"no {mode}" for mode in absent)]
     old["losses"] = {key: value for key, value in old["losses"].items() if key.partition(" ")[2] in same}
     parts = {part: cell(old[part], new[part]) for part in ("losses", "estimators", "ppo_loss", "overrides")}
-    row = [version, "system" if old["system"] else "core", "entry point" if by_entry_point else "variable"]
+    row = [version, "all" if old["system"] else "losses", "entry point" if by_entry_point else "variable"]
     row += [parts["losses"][0], ", ".join(words), *(parts[one][0] for one in ("estimators", "ppo_loss", "overrides"))]
     return f"|{'|'.join(row)}|", all(equal for _, equal in parts.values())
 
@@ -247,7 +241,7 @@ def table() -> tuple[str, bool]:
     """Return the Markdown table, and whether nothing differs."""
     new = of(None, entry_point=True)
     lines = [
-        "|verl|tier|found by|losses, gradients|other aggregations|estimators|`ppo_loss`|overrides|",
+        "|verl|works|found by|losses, gradients|other aggregations|estimators|`ppo_loss`|overrides|",
         "|---|---|---|---|---|---|---|---|",
     ]
     good = True
@@ -281,7 +275,7 @@ def main() -> int:
     print(made, end="")
     if args.write:
         page = PAGE.read_text()
-        (old,) = re.findall(r"^\|verl\|tier\|.*?\n(?=\n)", page, re.DOTALL | re.MULTILINE)
+        (old,) = re.findall(r"^\|verl\|works\|.*?\n(?=\n)", page, re.DOTALL | re.MULTILINE)
         PAGE.write_text(page.replace(old, made))
     return 0 if good else 1
 

@@ -9,7 +9,6 @@ from rpg.verl_plugin import version
 
 def main(name: str | None, overrides: list[str]) -> int:
     """Start the run `name` with these overrides; return its exit code (signals.py)."""
-    os.environ.setdefault(version.SAID, "1")  # the run's own check is about the version
     try:
         from rpg.run.start import start  # a second of imports
 

@@ -1,14 +1,12 @@
 """What the installed verl is enough for; importing this module does not import verl.
 
-core: losses, estimators and their config class, for any verl with what `lacks` looks for (0.6.1 and later).
-system: worker, trainer, reference, schedule-free and `rpg train`, for the versions of SYSTEM.
+Losses, estimators and their config class work with 0.6.1 and later; worker, trainer, reference, schedule-free and
+`rpg train` with the versions of SYSTEM.
 """
 
-import inspect
 import os
 import sys
 from importlib import metadata
-from types import ModuleType
 
 from rpg.diagnostics import ABSENT, Diagnostic, Refused
 
@@ -16,7 +14,6 @@ VERL = "0.9.1"  # the version of requirement.txt and requirements/cpu.txt, with 
 SYSTEM = ">=0.9,<0.10"  # as in the extra [system] of pyproject.toml
 INSTALL = f"pip install verl=={VERL}"
 ALLOW = "RPG_ALLOW_VERL"  # 1: the system may be tried on another version
-SAID = "RPG_TIER_SAID"  # set once autoload.py has printed its line, so that child processes do not repeat it
 
 
 def installed(name: str = "verl") -> str | None:
@@ -59,13 +56,3 @@ def missing_extra(error: ImportError) -> str | None:
     if not isinstance(error, ModuleNotFoundError) or (error.name or "rpg").split(".")[0] == "rpg":
         return None
     return f"{error} in {sys.prefix}; what this package needs comes with pip install 'rpg-verl[system]'"
-
-
-def lacks(core_algos: ModuleType) -> list[str]:
-    """Return what the core needs and verl's module core_algos lacks; without any, the core works."""
-    names = ("POLICY_LOSS_REGISTRY", "ADV_ESTIMATOR_REGISTRY", "agg_loss")
-    missing = [name for name in names if not hasattr(core_algos, name)]
-    vanilla = getattr(core_algos, "POLICY_LOSS_REGISTRY", {}).get("vanilla")
-    if vanilla is None or "rollout_is_weights" not in inspect.signature(vanilla).parameters:
-        missing.append("rollout_is_weights of a policy loss")
-    return missing

@@ -1,4 +1,4 @@
-"""The whole stack on the oldest verl of the tier "system"."""
+"""The whole stack on the oldest verl that whole runs take."""
 
 import json
 import os
