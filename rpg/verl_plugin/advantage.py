@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from rpg.objectives.advantages import batch_mean_advantages, group_mean_advantages
@@ -19,15 +18,13 @@ def rpg(token_level_rewards: Tensor, response_mask: Tensor, index: np.ndarray, *
     Returns:
         advantages and returns, the same (batch, tokens) tensor twice, as in verl's estimators.
     """
-    with torch.no_grad():
-        advantages = group_mean_advantages(token_level_rewards, response_mask, index)
+    advantages = group_mean_advantages(token_level_rewards, response_mask, index)
     return advantages, advantages
 
 
 def rpg_batchmean(token_level_rewards: Tensor, response_mask: Tensor, **_: Any) -> tuple[Tensor, Tensor]:
     """Reward minus the mean reward of the batch (the paper, Section 5); arguments and result as for rpg."""
-    with torch.no_grad():
-        advantages = batch_mean_advantages(token_level_rewards, response_mask)
+    advantages = batch_mean_advantages(token_level_rewards, response_mask)
     return advantages, advantages
 
 

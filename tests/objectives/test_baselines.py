@@ -24,18 +24,6 @@ def by_loop(rewards, mask, groups):
     return result
 
 
-def test_by_hand():
-    # scores 1, -1, 1, 1, -1; group a = {0, 2, 4}: mean 1/3; group b = {1, 3}: mean 0
-    rewards = torch.tensor([[0.0, 1.0], [-1.0, 0.0], [1.0, 0.0], [0.5, 0.5], [0.0, -1.0]])
-    mask = torch.tensor([[1, 1], [1, 0], [1, 0], [1, 1], [1, 1]])
-    a = group_mean_advantages(rewards, mask, np.array(["a", "b", "a", "b", "a"], dtype=object))
-    expected = [[2 / 3, 2 / 3], [-1, 0], [2 / 3, 0], [1, 1], [-4 / 3, -4 / 3]]
-    torch.testing.assert_close(a, torch.tensor(expected))
-    # the whole batch: mean 1/5
-    b = batch_mean_advantages(rewards, mask)
-    torch.testing.assert_close(b, torch.tensor([[0.8, 0.8], [-1.2, 0], [0.8, 0], [0.8, 0.8], [-1.2, -1.2]]))
-
-
 @settings(max_examples=200, deadline=None)
 @given(
     labels=st.lists(st.integers(0, 5), min_size=0, max_size=20),
@@ -59,12 +47,6 @@ def test_what_fills_a_batch_up_is_none_of_its_responses():
     expected = torch.tensor([[2 / 3], [2 / 3], [-4 / 3], [0.0]])
     torch.testing.assert_close(batch_mean_advantages(rewards, mask), expected)
     assert batch_mean_advantages(rewards, torch.zeros(4, 1)).tolist() == [[0.0]] * 4
-
-
-def test_group_of_one_keeps_its_reward_and_batch_of_one_has_advantage_zero():
-    rewards, mask = torch.tensor([[0.25, 0.5]]), torch.tensor([[1, 1]])
-    assert group_mean_advantages(rewards, mask, ["only"]).tolist() == [[0.75, 0.75]]
-    assert batch_mean_advantages(rewards, mask).tolist() == [[0.0, 0.0]]
 
 
 def test_garbage_where_no_token_counts_is_ignored_and_elsewhere_reported():

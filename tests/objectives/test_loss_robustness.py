@@ -9,7 +9,6 @@ import torch
 from rpg.names import KL_SCOPES
 from rpg.objectives import LossSpec, token_loss, token_loss_summary
 from rpg.objectives.proofs.on_device import specs
-from rpg.objectives.tokens import floats, pooled
 
 torch.set_num_threads(1)
 
@@ -143,23 +142,6 @@ def test_a_shape_that_would_broadcast_is_refused_by_name(name):
         token_loss(LossSpec.parse("rpg_urkl"), **inputs)
 
 
-@pytest.mark.parametrize("spec", SPECS, ids=spec_id)
-def test_summary_is_the_reduction_of_the_token_statistics(spec):
-    inputs = random_inputs(dtype=torch.float64)
-    mask = torch.rand(4, 50, generator=torch.Generator().manual_seed(4)) > 0.3
-    _, stats = token_loss(spec, mask=mask, **inputs)
-    _, summary = token_loss_summary(spec, mask=mask, **inputs)
-    assert (summary.tokens, summary.not_finite) == (int(mask.sum()), 0)
-    assert summary.ratio_sum == pytest.approx(stats.ratio[mask].sum().item())
-    assert summary.log_ratio_sum == pytest.approx(stats.log_ratio[mask].sum().item())
-    assert summary.kl_sum == pytest.approx(stats.kl[mask].sum().item())
-    assert summary.high == int(stats.clipped_high[mask].sum())
-    assert summary.low == int(stats.clipped_low[mask].sum())
-    assert summary.c == int(stats.clipped_c[mask].sum())
-    assert summary.rho_held == int(stats.rho_held[mask].sum())
-    assert (summary.ratio_max, summary.ratio_min) == (stats.ratio[mask].max(), stats.ratio[mask].min())
-
-
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("field", ["log_prob", "old_log_prob", "advantages", "ref_log_prob"])
 def test_a_token_that_is_not_finite_is_counted_and_in_no_sum(field, value):
@@ -169,17 +151,6 @@ def test_a_token_that_is_not_finite_is_counted_and_in_no_sum(field, value):
     mask[1, 7] = 0
     _, without = token_loss_summary(LossSpec.parse("rpg_urkl"), mask=mask, **inputs)
     assert summary == without._replace(not_finite=1)
-
-
-def test_pooled_summaries_are_the_summary_of_all():
-    spec, inputs, mask = LossSpec.parse("rpg_urkl"), random_inputs(), torch.ones(4, 50)
-    mask[3] = 0  # a part without tokens has extremes of 1, which are no token's
-    inputs["old_log_prob"] = inputs["log_prob"] - 0.5 - torch.rand(4, 50, generator=torch.Generator().manual_seed(6))
-    _, whole = token_loss_summary(spec, mask=mask, **inputs)
-    rows = [{key: tensor[row : row + 1] for key, tensor in {**inputs, "mask": mask}.items()} for row in range(4)]
-    parts = pooled(floats(token_loss_summary(spec, **row)[1]) for row in rows)
-    assert parts._asdict() == pytest.approx(floats(whole)._asdict(), rel=1e-12)
-    assert parts.ratio_min > 1
 
 
 @pytest.mark.parametrize("shift", [0.5, -0.5])

@@ -9,7 +9,7 @@ from verl.trainer.ppo import core_algos
 from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
 
 from rpg.checks.loss import WITH_GROUPS
-from rpg.verl_plugin import advantage, register
+from rpg.verl_plugin import register
 
 torch.set_num_threads(1)
 
@@ -42,17 +42,6 @@ def test_through_verls_compute_advantage(name, by_row):
     expected = torch.tensor(by_row).unsqueeze(-1) * data.batch["response_mask"]
     assert torch.equal(data.batch["advantages"], expected)
     assert torch.equal(data.batch["returns"], expected)
-
-
-def test_equals_verls_grpo_without_std_on_random_groups():
-    generator = torch.Generator().manual_seed(0)
-    rewards = torch.randn(60, 9, generator=generator)
-    mask = torch.randint(0, 2, (60, 9), generator=generator)
-    uid = np.array([f"u{i}" for i in torch.randint(0, 25, (60,), generator=generator).tolist()], dtype=object)
-    ours, _ = advantage.rpg(rewards, mask, index=uid)
-    theirs, _ = core_algos.compute_grpo_outcome_advantage(rewards, mask, uid, norm_adv_by_std_in_grpo=False)
-    # verl sums in float32, ours in float64
-    torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", WITH_GROUPS)

@@ -2,7 +2,6 @@
 
 import math
 
-import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -76,29 +75,3 @@ def test_expected_gradient_is_minus_grad_j(problem):
         expected, kl = exact_minus_grad_j(problem, divergence)
         assert (theta.grad - expected).abs().max().item() <= TOLERANCE, name
         assert abs((measure * stats.kl).sum().item() - kl) <= TOLERANCE, name
-
-
-def printed_algorithm_1(divergence, theta, old, advantages, beta):
-    """Return Algorithm 1's loss inside the bounds as printed: the gradient also flows through A_hat (line 32)."""
-    log_w = theta.log_softmax(0) - old
-    w = log_w.exp()
-    part = {"fkl": 1 / w, "rkl": -(log_w + 1), "ufkl": (1 - w) / w, "urkl": -log_w}[divergence]  # C / (beta w)
-    return (old.exp() * -w * (advantages + beta * part)).sum()
-
-
-@pytest.mark.parametrize("divergence", DIVERGENCES)
-def test_algorithm_1_as_printed_loses_the_gradient_of_the_forward_kl(divergence):
-    """E19: the reason why A_hat has no gradient here. Without a reward the KL's gradient is all there is."""
-    generator = torch.Generator().manual_seed(1)
-    logits, move = torch.randn(2, 6, generator=generator, dtype=torch.float64)
-    old, nothing = (logits + 0.1 * move).log_softmax(0), torch.zeros(6, dtype=torch.float64)
-    spec = LossSpec.parse(f"rpg_{divergence}", kl_coef=1.0, clip_scope="regularized", clip_low=0.9, clip_high=9.0)
-    problem = enumerated.Problem(logits, old, old, nothing, kl_coef=1.0)
-    exact, _ = exact_minus_grad_j(problem, divergence)
-    theta = logits.clone().requires_grad_()
-    loss, _ = token_loss(spec, log_prob=theta.log_softmax(0), old_log_prob=old, advantages=nothing)
-    (ours,) = torch.autograd.grad((old.exp() * loss).sum(), theta)
-    (printed,) = torch.autograd.grad(printed_algorithm_1(divergence, theta, old, nothing, 1.0), theta)
-    torch.testing.assert_close(ours, exact, rtol=1e-10, atol=1e-12)
-    lost = (printed - exact).norm() / exact.norm()
-    assert lost.item() == pytest.approx(1.0 if divergence in ("fkl", "ufkl") else 0.0, abs=1e-10)
