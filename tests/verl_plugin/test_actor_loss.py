@@ -11,13 +11,15 @@ from verl.utils import tensordict_utils as tu
 from verl.workers.config import FSDPActorConfig
 from verl.workers.utils.losses import ppo_loss
 
+from rpg.names import RHO_BOUND
 from rpg.objectives import LossSpec, TokenStats, token_loss
-from rpg.verl_plugin import policy_loss, register
-from rpg.verl_plugin.actor_loss import INPUTS, ActorLoss, token_kl
+from rpg.verl_plugin import register
+from rpg.verl_plugin.actor_loss import INPUTS, ActorLoss
 from rpg.verl_plugin.config import RPGPolicyLossConfig
 
 PROMPT = 2
 LENGTHS = (5, 1, 3, 2, 4, 1)
+NUMBERS = {"kl_coef": 0.3, "clip_low": 0.2, "clip_high": 0.2, "clip_c": 3.0}  # clips: verl's defaults
 
 
 def rows(weights: bool = True) -> list[dict[str, torch.Tensor]]:
@@ -53,14 +55,14 @@ def batch(some: list[dict[str, torch.Tensor]], dp_size: int = 1) -> tuple[dict[s
     return {"log_probs": torch.nested.as_nested_tensor(log_probs, layout=torch.jagged)}, data
 
 
-def actor_loss(loss_mode: str, has_reference: bool = False) -> ActorLoss:
+def actor_loss(loss_mode: str, has_reference: bool = False, kl_scope: str = "token") -> ActorLoss:
     register()
     config = FSDPActorConfig(
         strategy="fsdp2",
         rollout_n=1,
         ppo_micro_batch_size_per_gpu=1,
         use_torch_compile=False,
-        policy_loss=RPGPolicyLossConfig(loss_mode=loss_mode, kl_coef=0.3),
+        policy_loss=RPGPolicyLossConfig(loss_mode=loss_mode, kl_coef=0.3, kl_scope=kl_scope),
     )
     return ActorLoss(partial(ppo_loss, config=config), has_reference)
 
@@ -83,19 +85,13 @@ def expected(some: list[dict[str, torch.Tensor]]) -> dict[str, float]:
     }
 
 
-def off_policy(metrics: dict[str, float]) -> dict[str, float]:
-    """Return the metrics that every loss has."""
-    return {key: value for key, value in metrics.items() if key.startswith("off_policy/")}
-
-
 def of_the_loss(name: str, some: list[dict[str, torch.Tensor]]) -> dict[str, float]:
     """Return actor/rpg_* by definition: token_loss's statistics of all unmasked tokens of a batch at once."""
     keys = {"log_prob": "log_prob", "old_log_prob": "old_log_probs", "ref_log_prob": "ref_log_prob"}
     inputs = {key: torch.cat([row[field] for row in some]) for key, field in keys.items()}
     advantages = torch.cat([row["advantages"] for row in some])
     counts = torch.cat([row["response_mask"] for row in some]) != 0
-    spec = LossSpec.parse(name, kl_coef=0.3, clip_low=0.2, clip_high=0.2, clip_c=3.0)
-    _, stats = token_loss(spec, advantages=advantages, **inputs)
+    _, stats = token_loss(LossSpec.parse(name, **NUMBERS), advantages=advantages, **inputs)
     kept = TokenStats(*(values[counts].double() for values in stats))
     return {
         "actor/rpg_kl": kept.kl.mean().item(),
@@ -122,13 +118,12 @@ def test_what_is_not_finite_makes_the_gradient_nan(loss_mode, value, field):
     output["log_probs"] = torch.nested.nested_tensor_from_jagged(weights, output["log_probs"].offsets())
     with process_group():
         result, _ = loss(output, data)
-        found = off_policy(loss.take()[0])
+        found, _ = loss.take()
     result.backward()
     assert weights.grad.isnan().any()
     if field not in ("advantages", "ref_log_prob"):
         some[0]["response_mask"][2] = 0
-        of_the_sampler = {key: found[key] for key in ("off_policy/kl", "off_policy/mass")}
-        assert found == pytest.approx(expected(some) | of_the_sampler, rel=1e-5)
+        assert found["off_policy/ess"] == pytest.approx(expected(some)["off_policy/ess"], rel=1e-5)
 
 
 @pytest.mark.parametrize("field", [*INPUTS, "rollout_log_probs", "log_prob"])
@@ -144,32 +139,29 @@ def test_what_does_not_count_may_be_anything(field):
 
 @pytest.mark.parametrize("name", ["rpg_urkl", "rpg_rf_fkl_clip_ppo"])
 def test_the_policy_loss_gets_the_reference(name):
-    """The loss is policy_loss with that ref_log_prob, and contains the KL once."""
-    some, loss = rows(weights=False), actor_loss(name, has_reference=True)
+    """The loss is token_loss with it and its baseline, averaged over the tokens; the KL is contained once."""
+    some, loss = rows(weights=False), actor_loss(name, has_reference=True, kl_scope="response")
+    for row in some if name == "rpg_urkl" else ():
+        row["kl_baseline"] = row["ref_log_prob"].cos()
     output, data = batch(some)
     with process_group():
         got, metrics = loss(output, data)
         _, reference_kl = loss.take()
-    config = loss.ppo_loss.keywords["config"]
+    outside, _ = loss.ppo_loss(model_output=output, data=data)  # of ActorLoss the reference is pi_old
+
     padded = {key: torch.nn.utils.rnn.pad_sequence([row[key] for row in some], batch_first=True) for key in some[0]}
-    arguments = {
-        "old_log_prob": padded["old_log_probs"],
-        "log_prob": padded["log_prob"],
-        "advantages": padded["advantages"],
-        "response_mask": padded["response_mask"].bool(),
-        "config": config,
-    }
-    without, _ = policy_loss.policy_loss(name, **arguments)
-    policy_loss.MICRO_BATCH.set(policy_loss.MicroBatch(ref_log_prob=padded["ref_log_prob"]))
-    want, _ = policy_loss.policy_loss(name, **arguments)
-    policy_loss.MICRO_BATCH.set(None)
-    torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-6)  # one sum of fifteen float32 terms of order 1
-    assert abs(want - without) > 1e-3
+    mask, ref = padded["response_mask"], {"ref_log_prob": padded["ref_log_prob"]}
+    if "kl_baseline" in padded:
+        ref["kl_baseline"] = padded["kl_baseline"]
+    inputs = {"log_prob": "log_prob", "old_log_prob": "old_log_probs", "advantages": "advantages"}
+    spec = LossSpec.parse(name, kl_scope="response", rho_bound=RHO_BOUND, **NUMBERS)
+    for given, reference in ((got, ref), (outside, {})):
+        losses, _ = token_loss(spec, **{key: padded[field] for key, field in inputs.items()}, mask=mask, **reference)
+        torch.testing.assert_close(given, losses.sum() / mask.sum(), rtol=1e-5, atol=1e-6)  # float32 sums of 15 terms
+    assert abs(got - outside) > 1e-3
     assert "kl_loss" not in metrics  # verl's own
-    kl = token_kl(padded["old_log_probs"], padded["ref_log_prob"])[padded["response_mask"].bool()].mean().item()
-    assert reference_kl == pytest.approx(kl)
-    again, _ = loss.ppo_loss(model_output=output, data=data)  # outside of ActorLoss the reference is pi_old
-    torch.testing.assert_close(again, without, rtol=1e-5, atol=1e-6)
+    log_rho = (padded["ref_log_prob"] - padded["old_log_probs"])[mask != 0].double()
+    assert reference_kl == pytest.approx((log_rho.exp() - 1 - log_rho).mean().item())
 
 
 SPLITS = {"one": [6], "two": [1, 5], "five": [1, 1, 1, 2, 1], "six, one without tokens": [1, 1, 1, 0, 3]}

@@ -13,7 +13,8 @@ import pytest
 import torch
 import torch.multiprocessing
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import CPUOffloadPolicy, fully_shard
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor
 
 VOCABULARY, WIDTH = 11, 6  # neither is even: with two ranks the shards differ in size
 
@@ -61,16 +62,20 @@ def on_ranks(world_size: int, function: Callable, *arguments, engines: bool = Fa
         )
 
 
-def build(offload: bool = False) -> torch.nn.Module:
-    """Return the model, equal on every rank and sharded; offload: like verl's reference on a host."""
+def unsharded() -> torch.nn.Module:
+    """Return the model, equal in every process."""
     torch.manual_seed(0)
-    model = torch.nn.Sequential(
+    return torch.nn.Sequential(
         torch.nn.Embedding(VOCABULARY, WIDTH), torch.nn.Linear(WIDTH, WIDTH), torch.nn.Linear(WIDTH, VOCABULARY)
     )
+
+
+def build() -> torch.nn.Module:
+    """Return the model sharded over the ranks."""
+    model = unsharded()
     mesh = init_device_mesh("cpu", (torch.distributed.get_world_size(),))
-    extra = {"offload_policy": CPUOffloadPolicy(pin_memory=False)} if offload else {}
-    fully_shard(model[1], mesh=mesh, **extra)
-    return fully_shard(model, mesh=mesh, **extra)
+    fully_shard(model[1], mesh=mesh)
+    return fully_shard(model, mesh=mesh)
 
 
 def log_prob(model: torch.nn.Module, tokens: torch.Tensor) -> torch.Tensor:
@@ -81,7 +86,8 @@ def log_prob(model: torch.nn.Module, tokens: torch.Tensor) -> torch.Tensor:
 
 def full_state(model: torch.nn.Module) -> dict[str, torch.Tensor]:
     """Return a gathered copy of all weights; every rank must call it."""
-    return {name: tensor.full_tensor().clone() for name, tensor in model.state_dict().items()}
+    state = model.state_dict().items()
+    return {name: (part.full_tensor() if isinstance(part, DTensor) else part).clone() for name, part in state}
 
 
 def batches(iteration: int, mini_batches: int) -> list[torch.Tensor]:
