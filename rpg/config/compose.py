@@ -46,7 +46,8 @@ def compose(name: str | None, overrides: list[str]) -> tuple[RunConfig, tuple[st
         BadSetting: an override or environment variable cannot be read, or the configuration cannot be composed.
         Refused: overrides that contradict a decision, a secret in the configuration, a wrong type or range.
     """
-    notes = [f"warning: {problem}" for problem in version.unsupported()]
+    version.require()
+    notes = list[str]()
     own, typed = split(name, overrides)
     parsed = [parse(text) for text in typed]
     keys = [one.key_or_group for one in parsed]

@@ -15,14 +15,13 @@ from rpg.config.run_config import RunConfig
 from rpg.diagnostics import BadSetting, Refused
 from rpg.registry.scripts import home
 from rpg.secrets import has_login, in_variables
-from rpg.verl_plugin.version import ALLOW
 
 IN_JOB = "RPG_IN_JOB"  # set in a job's environment, where Ray sets RAY_ADDRESS as well
 PLUGIN = "rpg.verl_plugin.autoload"
 PATHS = ("MODEL_PATH", "TRAIN_FILE", "TEST_FILE")
 FORWARDED = (
     *PATHS, "NNODES", "GPU_MEMORY_GB", "HF_HOME", "HF_ENDPOINT", "HF_HUB_OFFLINE",
-    "WANDB_MODE", "WANDB_BASE_URL", "GLOO_SOCKET_IFNAME", ALLOW,
+    "WANDB_MODE", "WANDB_BASE_URL", "GLOO_SOCKET_IFNAME",
 )  # fmt: skip
 # not forwarded, like URLs with a password, because the dashboard shows a job's environment
 SECRETS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "WANDB_API_KEY")

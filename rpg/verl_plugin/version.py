@@ -4,7 +4,6 @@ Losses, estimators and their config class work with 0.6.1 and later; worker, tra
 `rpg train` with the versions of SYSTEM.
 """
 
-import os
 import sys
 from importlib import metadata
 
@@ -13,7 +12,6 @@ from rpg.diagnostics import ABSENT, Diagnostic, Refused
 VERL = "0.9.1"  # the version of requirement.txt and requirements/cpu.txt, with which everything is tested
 SYSTEM = ">=0.9,<0.10"  # as in the extra [system] of pyproject.toml
 INSTALL = f"pip install verl=={VERL}"
-ALLOW = "RPG_ALLOW_VERL"  # 1: the system may be tried on another version
 
 
 def installed(name: str = "verl") -> str | None:
@@ -31,24 +29,11 @@ def has_system(version: str | None) -> bool:
     return version is not None and SpecifierSet(SYSTEM).contains(version, prereleases=True)
 
 
-def unsupported() -> list[Diagnostic]:
-    """Return a warning about an allowed version outside SYSTEM, [] for one inside.
-
-    Another verl is refused because its changes may act silently; scripts/check_verl.py compares it with what the plugin
-    relies on.
-
-    Raises:
-        Refused: verl is missing, or its version is neither in SYSTEM nor allowed.
-    """
-    verl = installed()
-    if verl is None:
-        raise Refused([Diagnostic("verl", ABSENT, "is not installed", f"bash scripts/setup.sh, or {INSTALL}")])
-    if has_system(verl):
-        return []
-    message = f"is not {SYSTEM}, which whole runs need; for other versions see docs/plain_verl.md"
-    if os.environ.get(ALLOW) != "1":
-        raise Refused([Diagnostic("verl", verl, message, f"{INSTALL}, or set {ALLOW}=1 to try it")])
-    return [Diagnostic("verl", verl, message, "python scripts/check_verl.py lists the differences", "warning")]
+def require() -> None:
+    """Raise Refused for a verl that is missing or outside SYSTEM, whose changes may act silently."""
+    if not has_system(verl := installed()):
+        message = f"whole runs need {SYSTEM}; for the losses in other versions see docs/plain_verl.md"
+        raise Refused([Diagnostic("verl", verl or ABSENT, message, f"bash scripts/setup.sh, or {INSTALL}")])
 
 
 def missing_extra(error: ImportError) -> str | None:
