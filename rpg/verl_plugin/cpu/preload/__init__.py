@@ -8,6 +8,7 @@ the server, whose forked child runs them, and it forwards signals and the exit c
 Used by the CPU profile only, through Ray's `runtime_env.py_executable`. Linux only.
 """
 
+import contextlib
 import os
 import shlex
 import socket
@@ -48,26 +49,26 @@ class Preloaded:
         self.executable.write_text(f'#!/bin/sh\nexec {client} "$@"\n')
         self.executable.chmod(0o755)
         self._log = directory / "log"
-        self._early, open_until_done = os.pipe()
         with open(self._log, "wb") as stream, socket.socket(socket.AF_UNIX) as listener:
             listener.bind(str(self._address))
             listener.listen(64)  # early clients wait here until the imports are done
-            files = [listener.fileno(), open_until_done]
             self._server = subprocess.Popen(
-                [sys.executable, HERE / "server.py", *map(str, [*files, os.getpid()]), *early, "--", *late],
-                pass_fds=files,
+                [sys.executable, HERE / "server.py", str(listener.fileno()), str(os.getpid()), *early, "--", *late],
+                pass_fds=[listener.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=stream,
                 stderr=stream,
                 start_new_session=True,  # the driver handles Ctrl-C
                 env={**os.environ, **SINGLE_THREADED},
             )
-        os.close(open_until_done)
         self.pid = self._server.pid
 
     def wait_for_early(self) -> None:
         """Return when the early imports are done or have failed: processes that start meanwhile start late."""
-        os.read(self._early, 1)  # the server closes the other end
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as client:
+            client.connect(str(self._address))
+            client.shutdown(socket.SHUT_WR)
+            client.recv(1)  # the server answers a client without a request by closing the connection
 
     def failure(self) -> str | None:
         """Return why no more programs can start, or None."""
@@ -81,5 +82,4 @@ class Preloaded:
         """End the server and remove its files. Programs that it started continue."""
         self._server.kill()
         self._server.wait()
-        os.close(self._early)
         self._folder.cleanup()

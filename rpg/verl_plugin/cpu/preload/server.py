@@ -1,8 +1,8 @@
-"""`server.py LISTENER PIPE DRIVER EARLY... -- LATE...`: import the modules, then fork once for every client.
+"""`server.py LISTENER DRIVER EARLY... -- LATE...`: import the modules, then fork once for every client.
 
-The server ends with the process DRIVER. It imports the early modules at once, closes the descriptor PIPE, and imports
-the late ones with the first client, in that client's environment: Ray's C++ part reads the ids of job and raylet from
-it at import, and these are the same for all workers of a run. The server must have one thread when it forks.
+The server ends with the process DRIVER. It imports the early modules at once, and the late ones with the first client,
+in that client's environment: Ray's C++ part reads the ids of job and raylet from it at import, and these are the same
+for all workers of a run. The server must have one thread when it forks.
 """
 
 import contextlib
@@ -28,13 +28,12 @@ OUT_OF_THE_WAY = 500  # a client's files use descriptors from here on until they
 
 
 def main() -> None:
-    descriptor, pipe, driver, *modules = sys.argv[1:]
+    descriptor, driver, *modules = sys.argv[1:]
     early, late = modules[: modules.index("--")], modules[modules.index("--") + 1 :]
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)  # end with the driver
     if os.getppid() != int(driver):
         sys.exit("preload: the driver was gone before the kernel was told to end the server with it")
     preload(early)
-    os.close(int(pipe))
     become(*serve(socket.socket(fileno=int(descriptor)), late))
 
 
@@ -45,10 +44,7 @@ def preload(modules: list[str]) -> dict[str, str]:
     """
     before = dict(os.environ)
     for name in modules:
-        try:
-            importlib.import_module(name)
-        except (Exception, SystemExit) as error:  # an import may raise anything
-            raise RuntimeError(f"preload: importing {name} failed: {error!r}") from error
+        importlib.import_module(name)
     gc.collect()
     gc.freeze()  # keeps the garbage collector off the shared pages
     threads = len(os.listdir("/proc/self/task"))
