@@ -57,12 +57,8 @@ class RewardLoopWorker(reward_loop.RewardLoopWorker):
         limit = None if self.config.reward.custom_reward_function.path == ADAPTER else self.config.rpg.reward_limit
         try:
             async with asyncio.timeout(limit):
-                result = await super().compute_score(data)
-            # the overlong penalty's are tensors, beyond its buffer's start, for which pydantic warns at each response
-            result["reward_score"] = plain(result["reward_score"])
-            result["reward_extra_info"] = {name: plain(value) for name, value in result["reward_extra_info"].items()}
+                result = finite(await super().compute_score(data))
             result["reward_extra_info"] |= row_of(data)
-            require_numbers(result)
         except TimeoutError:
             why = f"the reward took more than {limit} s (rpg.reward_limit)"
             raise RuntimeError(self._left_out(data, why)) from None
@@ -95,23 +91,25 @@ def row_of(data: DataProto) -> dict[str, str]:
     return {"data_source": str(row["data_source"][-1]), "extra_info": extra}
 
 
-def plain(value: Any) -> Any:
-    """Return a tensor's or array's value as Python's, any other value as it is."""
-    return value.tolist() if hasattr(value, "tolist") else value
+def finite(result: dict[str, Any]) -> dict[str, Any]:
+    """Return a reward with Python's numbers in the place of tensors and arrays.
 
-
-def require_numbers(result: dict[str, Any]) -> None:
-    """Check that the score and all other numbers are finite.
+    The overlong penalty's are tensors, beyond its buffer's start, for which pydantic warns at each response.
 
     Raises:
         TypeError: the score is not a number.
         ValueError: a number is NaN or Inf.
     """
-    score = float(result["reward_score"])
-    numbers = {key: value for key, value in result["reward_extra_info"].items() if isinstance(value, float)}
-    bad = [f"{key}={value}" for key, value in {"score": score, **numbers}.items() if not math.isfinite(value)]
-    if bad:
+
+    def plain(value: Any) -> Any:
+        return value.tolist() if hasattr(value, "tolist") else value
+
+    score = plain(result["reward_score"])
+    extra = {name: plain(value) for name, value in result["reward_extra_info"].items()}
+    numbers = {"score": float(score), **{key: value for key, value in extra.items() if isinstance(value, float)}}
+    if bad := [f"{key}={value}" for key, value in numbers.items() if not math.isfinite(value)]:
         raise ValueError(f"the reward function returned {', '.join(bad)}")
+    return {**result, "reward_score": score, "reward_extra_info": extra}
 
 
 def install() -> None:
