@@ -79,8 +79,6 @@ def environment(config: dict[str, Any]) -> dict[str, str]:
     variables = {name: os.environ.get(name, str(value)) for name, value in defaults.items()}
     variables["VERL_FILE_LOGGER_PATH"] = os.path.join(config["trainer"]["default_local_dir"], METRICS)
     variables[job_queue.OWN] = "1"
-    if libraries := config["rpg"]["external_lib"]:
-        variables[external.VARIABLE] = json.dumps(libraries)
     job = json.loads(os.environ.get("RAY_JOB_CONFIG_JSON_ENV_VAR", "{}"))
     of_job = job.get("runtime_env", {}).get("env_vars", {}) if os.environ.get("RAY_ADDRESS") else {}
     return {name: value for name, value in variables.items() if name not in of_job}

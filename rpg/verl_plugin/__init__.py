@@ -40,14 +40,12 @@ def register() -> None:
 
 
 def install() -> None:
-    """Register our side of vLLM with verl, load the user's losses: in the task runner and verl's workers.
+    """Register our side of vLLM with verl: in the task runner and verl's workers.
 
     verl's classes have to be imported for it; vLLM is only when verl asks for a rollout. Safe to call more than once.
     """
     from verl.workers.rollout import base
     from verl.workers.rollout.replica import RolloutReplica, RolloutReplicaRegistry
-
-    from rpg.verl_plugin import external
 
     def replica() -> type[RolloutReplica]:
         from rpg.verl_plugin.patches.socket_name import vLLMReplica
@@ -56,7 +54,6 @@ def install() -> None:
 
     base._ROLLOUT_REGISTRY["vllm", "async"] = "rpg.verl_plugin.patches.socket_name.ServerAdapter"
     RolloutReplicaRegistry.register("vllm", replica)
-    external.load_all()
 
 
 def vllm_plugin() -> None:

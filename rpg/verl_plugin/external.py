@@ -1,26 +1,16 @@
 """Imports the user's own losses and estimators, which register with verl when they are imported.
 
-`freeze` puts their names, rpg.external_lib, into a variable that all processes of the run inherit; `install` of
-rpg.verl_plugin calls `load_all` in the task runner and in every worker.
+The check before the start, the task runner and every training worker load what rpg.external_lib names.
 """
 
 import importlib
 import importlib.util
-import json
-import os
 import sys
 import zlib
 from pathlib import Path
 from typing import Any
 
-VARIABLE = "RPG_EXTERNAL_LIB"  # a JSON list of names
 FILE = ".py"
-
-
-def load_all() -> None:
-    """Import every library that the run names."""
-    for name in json.loads(os.environ.get(VARIABLE, "[]")):
-        load(name)
 
 
 def load(name: str) -> None:

@@ -7,7 +7,7 @@ from omegaconf import DictConfig
 from verl.trainer.main_ppo import TaskRunnerV1
 
 from rpg import verl_plugin
-from rpg.verl_plugin import watchdog
+from rpg.verl_plugin import external, watchdog
 from rpg.verl_plugin.patches import bootstrap, file_logger, reward_worker
 
 _VerlTaskRunner = TaskRunnerV1.__ray_metadata__.modified_class  # type: ignore[attr-defined]
@@ -26,6 +26,8 @@ class RPGTaskRunner(_VerlTaskRunner):
         file_logger.install()
         reward_worker.install()
         verl_plugin.install()  # verl imports external_lib only in its workers
+        for name in config.rpg.external_lib:
+            external.load(name)
         trainer.install()
         try:
             super().run(config)

@@ -1,5 +1,7 @@
-"""verl's worker with our actor loss, a moving reference, schedule-free AdamW, and counts of skipped steps."""
+"""verl's worker with our engine and actor loss, a moving reference, and counts of skipped steps."""
 
+import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -7,13 +9,46 @@ import torch
 import verl.utils.tensordict_utils as tu
 from tensordict import TensorDict
 from verl.single_controller.base.decorator import Dispatch, register
+from verl.utils.device import get_device_name, get_vendor
+from verl.workers.engine import EngineRegistry
+from verl.workers.engine.fsdp import FSDPEngineWithLMHead
 from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 
+from rpg.verl_plugin import external
 from rpg.verl_plugin.actor_loss import INPUTS, ActorLoss
-from rpg.verl_plugin.engine import register_engine
-from rpg.verl_plugin.patches import fused_head, unread_rows
+from rpg.verl_plugin.patches import fused_head
 from rpg.verl_plugin.patches.anchor import AnchorWorker
+from rpg.verl_plugin.patches.resumed_optimizer import ConfiguredOptimizerEngine
+from rpg.verl_plugin.patches.unread_rows import ResponseHeadEngine
 from rpg.verl_plugin.reference import Reference
+from rpg.verl_plugin.schedule_free import ScheduleFreeEngine
+
+
+class RPGEngine(ResponseHeadEngine, ScheduleFreeEngine, ConfiguredOptimizerEngine, FSDPEngineWithLMHead):
+    """verl's engine for language models under fsdp and fsdp2; knows on every rank whether it skipped the last step."""
+
+    last_step_skipped = False
+
+    def optimizer_step(self) -> float:
+        """Call verl's optimizer step, which skips a step with a non-finite gradient norm; return that norm."""
+        norm = super().optimizer_step()
+        self.last_step_skipped = not math.isfinite(norm)
+        return norm
+
+
+def register_engine() -> None:
+    """Make verl build RPGEngine in this process. Call it before the actor is built; safe to call more than once.
+
+    The registry looks up (device, vendor) before the device, under which verl's own engine is registered.
+    """
+    if EngineRegistry.get_engine_cls("language_model", "fsdp2") is RPGEngine:
+        return
+    device = os.getenv("VERL_ENGINE_DEVICE") or get_device_name()  # as in the look-up
+    vendor = os.getenv("VERL_ENGINE_VENDOR") or get_vendor()
+    register = EngineRegistry.register(
+        model_type="language_model", backend=["fsdp", "fsdp2"], device=device, vendor=vendor
+    )
+    register(RPGEngine)
 
 
 class RPGActor(TrainingWorker):
@@ -69,8 +104,11 @@ class RPGActor(TrainingWorker):
         return tu.get_tensordict(tensor_dict={}, non_tensor_dict={"metrics": metrics})
 
     def save_checkpoint(self, local_path, hdfs_path=None, global_step=0, max_ckpt_to_keep=None) -> None:
-        """Save the actor into local_path as verl does, and the reference into `reference` beside it."""
-        super().save_checkpoint(local_path, hdfs_path, global_step, max_ckpt_to_keep)
+        """Save the actor into local_path as verl does, and the reference into `reference` beside it.
+
+        max_ckpt_to_keep is not passed on: checkpoints.py removes old ones, once this one is complete.
+        """
+        super().save_checkpoint(local_path, hdfs_path, global_step, None)
         if self.reference is not None and local_path is not None:
             self.reference.save(_beside(local_path))
 
@@ -108,9 +146,10 @@ class RPGActorRolloutRefWorker(AnchorWorker, ActorRolloutRefWorker):
     def init_model(self) -> None:
         """Build the engines as verl does, and join actor and reference."""
         register_engine()
+        for name in self.config.rpg.external_lib:
+            external.load(name)
         if self.config.model.get("use_fused_kernels"):
             fused_head.install()
-            unread_rows.install()
         super().init_model()
         if self.actor is None:
             return

@@ -1,6 +1,5 @@
 """The user's own losses beside ours: named, checked, imported."""
 
-import json
 from pathlib import Path
 from unittest.mock import patch
 
@@ -11,7 +10,6 @@ from rpg.checks import preflight, verl
 from rpg.config import freeze
 from rpg.config.compose import compose
 from rpg.config.run_config import RunConfig
-from rpg.verl_plugin.external import VARIABLE
 from tests.builders.toy_run import overrides, run_config
 from tests.checks.cases import L, M
 
@@ -49,8 +47,6 @@ def test_files_and_modules_stand_beside_ours(toy, monkeypatch):
     assert run[f"{M}.external_lib"] == SOCKETS
     assert run["actor_rollout_ref.rollout.checkpoint_engine.custom_backend_module"] == SOCKETS
     assert run.rpg.external_lib == [str(toy / "mine.py"), "a.module"]
-    assert json.loads(freeze.environment(run.config)[VARIABLE]) == run.rpg.external_lib
-    assert VARIABLE not in freeze.environment(composed(toy).config)
 
 
 @pytest.mark.slow

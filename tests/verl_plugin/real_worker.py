@@ -34,7 +34,7 @@ def build_worker(
 
     config = OmegaConf.create(OmegaConf.to_container(compose_config([*TOY, *overrides])[0], resolve=True))
     section = config.actor_rollout_ref
-    section.rpg = {"reference": config.rpg.reference, "nonfinite_limit": 3}
+    section.rpg = config.rpg
     prepare(section)
     worker = RPGActorRolloutRefWorker(config=section, role="actor_rollout_ref")
     worker.role = role  # verl knows no role of a training process without rollouts

@@ -17,8 +17,10 @@ import torch
 import torch.distributed.fsdp as fsdp
 from verl.plugin.platform.platform_cuda import PlatformCUDA
 from verl.plugin.platform.platform_manager import PlatformRegistry
+from verl.utils import distributed
 
 NAME = "cpu"
+_with_any_backend = distributed.initialize_global_process_group_ray
 
 
 def _peak_memory(device: Any = None) -> int:
@@ -81,12 +83,8 @@ class _UnpinnedOffload(fsdp.CPUOffloadPolicy):
 
 def register() -> None:
     """Register the platform with verl and replace the defaults named above; safe to call more than once."""
-    import verl.utils.distributed as distributed
-
     if PlatformRegistry.get(NAME) is not CpuPlatform:  # verl logs a second registration on the terminal
         PlatformRegistry.register(platform=NAME)(CpuPlatform)
     os.environ.setdefault("VERL_ENGINE_DEVICE", "cuda")
     fsdp.CPUOffloadPolicy = _UnpinnedOffload  # type: ignore[misc]
-    original = distributed.initialize_global_process_group_ray
-    if not isinstance(original, functools.partial):  # a partial is our replacement
-        distributed.initialize_global_process_group_ray = functools.partial(original, backend="gloo")
+    distributed.initialize_global_process_group_ray = functools.partial(_with_any_backend, backend="gloo")

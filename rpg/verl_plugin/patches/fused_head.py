@@ -11,20 +11,18 @@ out without a word, and train on other log-probs than the model's. Such a model 
 It may go when tests/verl_plugin/test_packing.py passes for qwen2 with profile=gpu_sdpa without it.
 """
 
-import functools
-from collections.abc import Callable
 from typing import Any
 
+from verl.utils import fsdp_utils
+
 from rpg.names import logit_changes
+
+_verls_units = fsdp_utils._select_fsdp2_wrap_targets
 
 
 def install() -> None:
     """Make verl shard the lm_head of models with the fused kernel in the outermost unit. Safe to call repeatedly."""
-    from verl.utils import fsdp_utils
-
-    original = fsdp_utils._select_fsdp2_wrap_targets
-    if not isinstance(original, functools.partial):  # a partial is our replacement
-        fsdp_utils._select_fsdp2_wrap_targets = functools.partial(_units, original)
+    fsdp_utils._select_fsdp2_wrap_targets = _units
 
 
 def refuse(model: Any) -> None:
@@ -40,8 +38,8 @@ def refuse(model: Any) -> None:
         )
 
 
-def _units(original: Callable[..., list], model: Any, classes: Any) -> list:
-    modules = original(model, classes)
+def _units(model: Any, classes: Any) -> list:
+    modules = _verls_units(model, classes)
     if getattr(model, "_verl_fused_kernels_backend", None) is None:  # verl sets it on models with the kernel
         return modules
     head = model.get_output_embeddings()

@@ -1,58 +1,54 @@
 """verl 0.9.1's fused cross-entropy computes, of unpacked sequences, rows that nobody reads.
 
 Log-probs and entropy of prompts and padding take a fifth of a step of SmolLM2-135M with prompts of 14 tokens and
-responses of 4. With `rows_of`, the kernel computes those of the responses; the others are 0.
+responses of 4. With this file, the kernel computes those of the responses; the others are 0.
 
 It may go when verl computes no others.
 """
 
-import contextlib
 import functools
-from collections.abc import Callable, Iterator
-from contextvars import ContextVar
 from typing import Any
 
 import torch
+from tensordict import TensorDict
+from verl.utils import tensordict_utils as tu
+from verl.utils.experimental.torch_functional import FusedLinearForPPO
 
-_ROWS: ContextVar[torch.Tensor | None] = ContextVar("rows", default=None)  # of the micro-batch in progress
-
-
-def install() -> None:
-    """Make verl's fused kernel compute the rows of `rows_of` only. Safe to call repeatedly."""
-    from verl.utils.experimental.torch_functional import FusedLinearForPPO
-
-    if not isinstance(vars(FusedLinearForPPO)["forward"], functools.partialmethod):  # which is our replacement
-        forward: Any = functools.partialmethod(_forward, FusedLinearForPPO.forward)
-        FusedLinearForPPO.forward = forward
+_ALL_ROWS: Any = FusedLinearForPPO.forward
 
 
-@contextlib.contextmanager
-def rows_of(prompts: torch.Tensor, responses: torch.Tensor) -> Iterator[None]:
-    """Compute only the rows that predict a response's token, in batches of unpacked sequences.
+class ResponseHeadEngine:
+    """Mixin before verl's FSDP engine: the fused head computes the responses' tokens only, unless they are packed."""
+
+    def forward_step(self, micro_batch: TensorDict, loss_function: Any, forward_only: bool) -> Any:
+        """Call verl's forward step of one micro-batch."""
+        if not tu.get_non_tensor_data(micro_batch, "use_remove_padding", default=True):
+            rows = rows_of(micro_batch["prompts"], micro_batch["responses"])
+            FusedLinearForPPO.forward = functools.partialmethod(_forward, rows)  # type: ignore[method-assign]
+        try:
+            return super().forward_step(micro_batch, loss_function, forward_only)  # type: ignore[misc]
+        finally:
+            FusedLinearForPPO.forward = _ALL_ROWS  # type: ignore[method-assign]
+
+
+def rows_of(prompts: torch.Tensor, responses: torch.Tensor) -> torch.Tensor:
+    """Return which rows of a padded batch predict a response's token: bool, (batch, tokens of the longest sequence).
 
     prompts, responses: nested tensors (batch, tokens), of which the lengths are read.
     """
     prompt, length = (nested.offsets().diff() for nested in (prompts, responses))  # type: ignore[attr-defined]
     first = prompt - 1  # the last token of the prompt predicts the first of the response
-    at = torch.arange(int((first + 1 + length).max()), device=first.device)
-    token = _ROWS.set((at >= first[:, None]) & (at < (first + length)[:, None]))
-    try:
-        yield
-    finally:
-        _ROWS.reset(token)
+    at = torch.arange(int((prompt + length).max()), device=first.device)
+    return (at >= first[:, None]) & (at < (first + length)[:, None])
 
 
 def _forward(
-    self: Any,
-    original: Callable[..., tuple[torch.Tensor, torch.Tensor]],
+    self: FusedLinearForPPO,
+    rows: torch.Tensor,
     hidden_states: torch.Tensor,
     vocab_weights: torch.Tensor,
     input_ids: torch.Tensor,
     temperature: float = 1.0,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    rows = _ROWS.get()
-    if rows is None:
-        return original(self, hidden_states, vocab_weights, input_ids, temperature)
-    computed = original(self, hidden_states[rows], vocab_weights, input_ids[rows], temperature)
-    log_probs, entropy = (values.new_zeros(rows.shape).index_put((rows,), values) for values in computed)
-    return log_probs, entropy
+) -> tuple[torch.Tensor, ...]:
+    computed = _ALL_ROWS(self, hidden_states[rows], vocab_weights, input_ids[rows], temperature)
+    return tuple(values.new_zeros(rows.shape).index_put((rows,), values) for values in computed)
