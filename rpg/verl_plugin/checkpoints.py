@@ -6,7 +6,6 @@ import shutil
 from pathlib import Path
 
 import transfer_queue as tq
-from omegaconf import DictConfig
 from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 
 from rpg.files import manifest
@@ -21,37 +20,31 @@ class CompleteCheckpoints(PPOTrainer):
     verl's own callback (trainer.checkpoint_callback_class) runs after a save, but not at its beginning, so that an
     interrupted save would look like a checkpoint of plain verl. verl also removes the oldest checkpoint before a save
     is complete: with trainer.max_actor_ckpt_to_keep=1 a kill could leave no complete checkpoint. Checkpoints are
-    therefore removed here, after the save. At most as many as verl keeps are on the disk, at least one besides the one
-    being written. Checkpoints of earlier starts count, because otherwise each restart would fill the disk further.
+    therefore removed here, after the save; worker.py tells verl to keep all. At most as many as verl keeps are on the
+    disk, at least one besides the one being written. Checkpoints of earlier starts count, because otherwise each
+    restart would fill the disk further.
     """
 
-    def __init__(self, config: DictConfig):
-        """config: the whole configuration of verl's trainer."""
-        self._written: list[Path] = []
-        super().__init__(config)
+    _written: list[Path]
 
     def _load_checkpoint(self) -> None:
         super()._load_checkpoint()
         if self.trainer_mode != "sync":
             drop_trained()
-        if keep := self.config.trainer.max_actor_ckpt_to_keep:
-            self._written = earlier(Path(self.config.trainer.default_local_dir), self.global_steps, keep)
+        keep = self.config.trainer.max_actor_ckpt_to_keep or 0  # 0 and None: all
+        self._written = earlier(Path(self.config.trainer.default_local_dir), self.global_steps, keep)
 
     def _save_checkpoint(self) -> None:
-        config = self.config.trainer
-        keep = config.max_actor_ckpt_to_keep  # None: all
-        directory = Path(config.default_local_dir) / f"global_step_{self.global_steps}"
-        remove_oldest(self._written, max(keep - 1, 1) if keep else None)
+        keep = self.config.trainer.max_actor_ckpt_to_keep or 0
+        directory = Path(self.config.trainer.default_local_dir) / f"global_step_{self.global_steps}"
+        remove_oldest(self._written, max(keep - 1, 1) if keep else 0)
         manifest.begin(directory)
-        config.max_actor_ckpt_to_keep = None  # verl's own limit: keep all
         try:
             super()._save_checkpoint()
         except Exception as error:  # torch's message names neither file nor disk: "unexpected pos 13312 vs 13206"
             if shutil.disk_usage(directory.parent).free >= FULL:
                 raise
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(directory)) from error
-        finally:
-            config.max_actor_ckpt_to_keep = keep
         manifest.write(directory)
         self._written.append(directory)
         remove_oldest(self._written, keep)
@@ -81,7 +74,7 @@ def earlier(run: Path, step: int, keep: int) -> list[Path]:
     return [directory for number, directory in reversed(steps(run)) if number <= step][-keep:]
 
 
-def remove_oldest(written: list[Path], keep: int | None) -> None:
-    """Keep the last `keep` of the directories (None or 0: all) on the disk and in the list; remove the others."""
+def remove_oldest(written: list[Path], keep: int) -> None:
+    """Keep the last `keep` of the directories (0: all) on the disk and in the list; remove the others."""
     while keep and len(written) > keep:
         shutil.rmtree(written.pop(0), ignore_errors=True)  # as in verl: failure to remove one does not stop the run

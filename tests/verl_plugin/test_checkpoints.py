@@ -22,7 +22,6 @@ class Saving(PPOTrainerSync):
     def __init__(self, config):
         self.config, self.global_steps, self.actor_rollout_wg = config, 0, Workers()
         self.complete_meanwhile: list[int] = []
-        self.asked_to_keep: list[object] = []
         self.fails: BaseException | None = None
         self.trainer_mode = "sync"
         self.resumes_at = 0
@@ -32,7 +31,6 @@ class Saving(PPOTrainerSync):
 
     def _save_checkpoint(self):
         run = Path(self.config.trainer.default_local_dir)
-        self.asked_to_keep.append(self.config.trainer.max_actor_ckpt_to_keep)
         step = write_verl(run, self.global_steps)
         others = step.parent.glob("global_step_*")
         self.complete_meanwhile.append(sum(manifest.fault(other) is None for other in others))
@@ -44,10 +42,17 @@ class Trainer(checkpoints.CompleteCheckpoints, Saving):
     """The class order of install."""
 
 
+def started(config, resumes_at=0):
+    trainer = Trainer(config)
+    trainer.resumes_at = resumes_at
+    trainer._load_checkpoint()
+    return trainer
+
+
 @pytest.fixture
 def trainer(tmp_path):
     keep = {"default_local_dir": str(tmp_path), "max_actor_ckpt_to_keep": None}
-    return Trainer(OmegaConf.create({"trainer": keep, "actor_rollout_ref": {"actor": {}}}))
+    return started(OmegaConf.create({"trainer": keep}))
 
 
 def save(trainer, *steps):
@@ -80,20 +85,12 @@ def test_a_save_that_does_not_end(trainer, tmp_path):
 )
 def test_one_complete_checkpoint_at_every_moment(trainer, tmp_path, capsys, keep, left, meanwhile):
     trainer.config.trainer.max_actor_ckpt_to_keep = keep
+    trainer = started(trainer.config)
     save(trainer, 2, 4, 6, 8)
     assert on_disk(trainer) == left
     assert not any(manifest.fault(tmp_path / f"global_step_{step}") for step in left)
     assert trainer.complete_meanwhile == meanwhile
-    assert trainer.asked_to_keep == [None] * 4  # of verl
-    assert trainer.config.trainer.max_actor_ckpt_to_keep == keep
     assert "warning" not in capsys.readouterr().out
-
-
-def started_again(trainer, resumes_at):
-    again = Trainer(trainer.config)
-    again.resumes_at = resumes_at
-    again._load_checkpoint()
-    return again
 
 
 def test_checkpoints_of_earlier_starts_count(trainer):
@@ -101,7 +98,7 @@ def test_checkpoints_of_earlier_starts_count(trainer):
     trainer.config.trainer.max_actor_ckpt_to_keep = 2
     save(trainer, 2, 4)
     for at in (4, 8, 12):
-        trainer = started_again(trainer, at)
+        trainer = started(trainer.config, at)
         save(trainer, at + 2, at + 4)
         assert on_disk(trainer) == [at + 2, at + 4]
         assert trainer.complete_meanwhile == [1, 1]
@@ -110,9 +107,9 @@ def test_checkpoints_of_earlier_starts_count(trainer):
 def test_what_a_start_does_not_go_on_from_is_left_alone(trainer, tmp_path):
     save(trainer, 2, 4, 6, 8)  # all are kept
     trainer.config.trainer.max_actor_ckpt_to_keep = 2
-    again = started_again(trainer, 6)  # 8 was passed over
+    again = started(trainer.config, 6)  # 8 was passed over
     save(again, 7)
     assert on_disk(again) == [2, 6, 7, 8]  # 4 and 6 counted: 4 made room
-    anew = started_again(trainer, 0)  # trainer.resume_mode=disable
+    anew = started(trainer.config, 0)  # trainer.resume_mode=disable
     save(anew, 1)
     assert on_disk(anew) == [1, 2, 6, 7, 8]
