@@ -17,7 +17,7 @@ from torch import Tensor
 
 from rpg.objectives.losses import MAX_LOG_RATIO
 from rpg.objectives.tokens import Summary, pooled
-from rpg.verl_plugin.policy_loss import MICRO_BATCH, MicroBatch, metrics_of_all
+from rpg.verl_plugin.policy_loss import MICRO_BATCH, MicroBatch, means
 
 INPUTS = ("old_log_probs", "ref_log_prob", "advantages", "rollout_is_weights")  # inputs of the loss besides log_probs
 FIELDS = ("response_mask", "rollout_log_probs", *INPUTS)
@@ -73,7 +73,7 @@ class ActorLoss:
                 times verl's rollout_is_weights; off_policy/kl, the mean of log mu - log pi_theta in nats per token, an
                 unbiased estimate of KL(mu || pi_theta) for the policy mu that sampled, and off_policy/mass, the mean of
                 pi_theta / mu, one of pi_theta's mass on the tokens that mu can sample, both only with
-                rollout_log_probs; actor/rpg_*, those of metrics_of_all, only with a loss of ours.
+                rollout_log_probs; actor/rpg_*, only with a loss of ours: means, and the extremes of pi_theta / pi_old.
             The mean of token_kl, in nats; 0 without a reference.
         """
         mine, self._micro_batches = self._micro_batches, []
@@ -89,7 +89,9 @@ class ActorLoss:
             metrics["off_policy/kl"] = total["sampler_log_ratio"] / total["sampled"]
             metrics["off_policy/mass"] = total["mass"] / total["sampled"]
         if summaries := [summary for _, summary in micro_batches if summary is not None]:
-            metrics |= metrics_of_all(pooled(summaries))
+            whole = pooled(summaries)
+            metrics |= means(whole)
+            metrics |= {"actor/rpg_ratio_max": whole.ratio_max, "actor/rpg_ratio_min": whole.ratio_min}
         return metrics, total["reference_kl"] / max(1.0, total["tokens"])
 
 

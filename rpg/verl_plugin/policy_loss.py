@@ -35,7 +35,6 @@ class MicroBatch:
     summary: Summary[float] | None = None
 
 
-OWN = ("kl_coef", "clip_scope", "clip_branch", "z_old", "kl_scope", "rho_bound")
 MICRO_BATCH: ContextVar[MicroBatch | None] = ContextVar("MICRO_BATCH", default=None)
 
 
@@ -118,13 +117,15 @@ def tell(name: str, spec: LossSpec, own_reference: bool, kl_loss_coef: float) ->
 def spec_from_actor_config(name: str, config: Any) -> LossSpec:
     """Return the LossSpec of loss `name` with the numbers of verl's actor config.
 
-    clip_ratio_low, clip_ratio_high and clip_ratio_c are verl's own keys; OWN come from `policy_loss` if that is an
-    RPGPolicyLossConfig. verl's plain PolicyLossConfig lacks these keys: then the paper's values are used.
+    clip_ratio_low, clip_ratio_high and clip_ratio_c are verl's own keys; the others come from `policy_loss` if that is
+    an RPGPolicyLossConfig. verl's plain PolicyLossConfig lacks these keys: then the paper's values are used.
     """
+    from rpg.verl_plugin.config import RPGPolicyLossConfig
+
     fallback = config.clip_ratio
     low = fallback if config.clip_ratio_low is None else config.clip_ratio_low
     high = fallback if config.clip_ratio_high is None else config.clip_ratio_high
-    configured = {key: config.policy_loss.get(key) for key in OWN}
+    configured = {key: config.policy_loss.get(key) for key in RPGPolicyLossConfig.__annotations__}
     settings = {key: value for key, value in configured.items() if value is not None}
     return LossSpec.parse(name, clip_low=low, clip_high=high, clip_c=config.get("clip_ratio_c", 3.0), **settings)
 
@@ -154,11 +155,6 @@ def means(summary: Summary[float]) -> dict[str, float]:
         "actor/rpg_ratio_mean": summary.ratio_sum / count if summary.tokens else 1.0,
         "actor/rpg_rho_held": summary.rho_held / count,
     }
-
-
-def metrics_of_all(summary: Summary[float]) -> dict[str, float]:
-    """Return all our metrics. summary: of all micro-batches and ranks; verl would average the extremes of w."""
-    return means(summary) | {"actor/rpg_ratio_max": summary.ratio_max, "actor/rpg_ratio_min": summary.ratio_min}
 
 
 POLICY_LOSSES: dict[str, Callable[..., tuple[Tensor, dict[str, float]]]] = {

@@ -11,11 +11,7 @@ correct: w corrects for the policy that sampled, which is that at x.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from torch.optim import Optimizer
-    from torch.optim.lr_scheduler import LRScheduler
+from typing import Any
 
 PACKAGE = "schedulefree"
 OPTIMIZER = "AdamWScheduleFree"
@@ -37,7 +33,7 @@ class ScheduleFreeEngine:
     optimizer: Any
     _at_y = False
 
-    def _build_lr_scheduler(self, optimizer: "Optimizer") -> "LRScheduler":
+    def _build_lr_scheduler(self, optimizer: Any) -> Any:
         """Return verl's scheduler, or for schedule-free one that keeps the learning rate constant."""
         if not is_schedule_free(optimizer):
             return super()._build_lr_scheduler(optimizer)  # type: ignore[misc]

@@ -197,19 +197,14 @@ class RPGTrainerSeparateAsync(RPGTrainer, CompleteCheckpoints, PPOTrainerSeparat
     """verl's trainer whose rollouts have GPUs of their own, with the above."""
 
 
-TRAINERS: dict[str, type[PPOTrainer]] = {
-    "sync": RPGTrainerSync,
-    "colocate_async": RPGTrainerColocateAsync,
-    "separate_async": RPGTrainerSeparateAsync,
-}
-
-
 def install() -> None:
     """Make verl build our trainers and replay buffers in this process.
 
     They keep verl's names of modes: verl treats every mode but the literal "sync" as asynchronous, and its
     register_trainer rejects a known name.
     """
-    TRAINER_REGISTRY.update(TRAINERS)
+    TRAINER_REGISTRY.update(
+        sync=RPGTrainerSync, colocate_async=RPGTrainerColocateAsync, separate_async=RPGTrainerSeparateAsync
+    )
     trainer_base.ReplayBuffer = BatchByPrompt  # type: ignore[misc]
     trainer_base.ReplayBufferAsync = BatchByPromptAsync  # type: ignore[misc]
