@@ -21,8 +21,9 @@ from types import ModuleType
 from typing import Any
 
 import yaml
+from omegaconf import OmegaConf
+from verl.utils.config import omega_conf_to_dataclass
 
-from rpg.checks.verl import dataclasses
 from rpg.config import types
 from rpg.config.compose import compose_config, resolve
 from rpg.config.run_config import RunConfig
@@ -115,7 +116,12 @@ def _squeezed(text: str) -> str:
 def unknown_keys() -> Iterator[str]:
     """Yield settings of the recipe that verl lacks or has with another type."""
     config = resolve(compose_config(["rpg.script=x"])[0])
-    yield from map(str, [*types.errors(config)] or dataclasses(RunConfig(config)))
+    yield from map(str, types.errors(config))
+    for section in ("actor_rollout_ref.actor", "actor_rollout_ref.rollout", "algorithm"):
+        try:
+            omega_conf_to_dataclass(OmegaConf.create(RunConfig(config)[section]))
+        except Exception as error:  # noqa: BLE001  # Hydra's, OmegaConf's, and what verl asserts
+            yield f"{section}: {error}"
 
 
 def main() -> int:

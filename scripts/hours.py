@@ -41,7 +41,7 @@ FAST, SLOW = Rates(0.35, 0.43, 0.7), Rates(0.8, 0.25, 0.5)
 
 def hours(model: str, entry: str, context: str, rates: Rates) -> float:
     """Return the hours of a row."""
-    shape = MODELS[model]
+    shape = MODELS[model.removesuffix("-Instruct")]
     settings = OmegaConf.load(CONFIG / f"context/{context}.yaml")
     longest, in_flight = settings.data.max_response_length, settings.rpg.max_num_seqs[entry]
     response, sequences = rates.length * longest, RESPONSES / GPUS
