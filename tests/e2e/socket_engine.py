@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from verl.checkpoint_engine.base import CheckpointEngine, CheckpointEngineRegistry
 
+import rpg.verl_plugin.rollout  # noqa: F401  # the module in whose place verl imports this one
+
 
 @CheckpointEngineRegistry.register("rpg_socket")  # type: ignore[attr-defined]
 class SocketCheckpointEngine(CheckpointEngine):

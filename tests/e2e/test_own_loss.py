@@ -28,6 +28,7 @@ def test_an_own_loss(tmp_path: Path):
     loss.write_text(source)
     estimator.write_text(ESTIMATOR)
     overrides = [
+        "method=null",
         f"rpg.external_lib=[{loss},{estimator}]",
         "algorithm.adv_estimator=mine",
         "actor_rollout_ref.actor.policy_loss.loss_mode=mine",

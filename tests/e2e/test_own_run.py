@@ -1,4 +1,4 @@
-"""A run with the reward of docs/train_your_own.md on the toy model."""
+"""A run with a reward in verl's form on the toy model."""
 
 import json
 from pathlib import Path
@@ -8,14 +8,21 @@ import pytest
 from rpg.cli import main
 from tests.e2e import short_run
 from tests.e2e.conftest import ROOT
-from tests.test_train_your_own import blocks
+
+REWARD = """
+from math_verify import parse, verify
+
+def compute_score(data_source, solution_str, ground_truth, extra_info=None):
+    answer = parse(solution_str)
+    return {"score": float(verify(parse(ground_truth), answer)), "answered": len(answer) > 0}
+"""
 
 
 @pytest.mark.e2e
 @pytest.mark.full
 def test_scoring_again_agrees_with_a_run_that_filters_on_acc(tmp_path: Path, capsys: pytest.CaptureFixture):
-    """The page's Math-Verify reward, in verl's form and without `acc`, under DAPO."""
-    (tmp_path / "reward.py").write_text(blocks("Your reward", "python")[1])
+    """Math-Verify as a reward without `acc`, under DAPO."""
+    (tmp_path / "reward.py").write_text(REWARD)
     short_run.run(
         tmp_path / "run",
         3,

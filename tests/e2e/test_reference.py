@@ -9,14 +9,20 @@ from tests.e2e.conftest import TOY
 
 pytestmark = [pytest.mark.e2e, pytest.mark.full]
 
-MOVING = ["reference=every_k", "rpg.reference.every_k=3", "rpg.kl_scope=response", "rpg.kl_coef=0.1"]
+MOVING = ["reference=every_k", "rpg.reference.every_k=3"]
 SCHEDULE_FREE = ["optim=schedulefree", "actor_rollout_ref.actor.optim.lr=3e-3"]
 # Steps that depend on the weights only, so that two runs can be compared: greedy sampling, a baseline over the batch
 # (a prompt's answers are then equal), and one mini-batch per iteration (verl orders prompts by random ids).
+LOSS = "actor_rollout_ref.actor.policy_loss"
 REPEATABLE = [
     "actor_rollout_ref.rollout.top_k=1",
     "rpg.truncated_sampling=true",
+    "method=null",  # which would decide the estimator
     "algorithm.adv_estimator=rpg_batchmean",
+    f"{LOSS}._target_=rpg.verl_plugin.config.RPGPolicyLossConfig",
+    f"{LOSS}.loss_mode=rpg_rf_urkl_clip_ppo",
+    f"+{LOSS}.kl_coef=0.1",
+    f"+{LOSS}.kl_scope=response",
     "actor_rollout_ref.actor.ppo_mini_batch_size=32",
 ]
 

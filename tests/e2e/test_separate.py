@@ -15,23 +15,17 @@ pytestmark = [pytest.mark.e2e, pytest.mark.full]
 
 # one trains and, while it does not, rolls out as replica 0; the other one rolls out all the time, as replica 1
 SEPARATE = [
-    "trainer.v1.trainer_mode=separate_async",
-    "trainer.v1.separate_async.parameter_sync_step=2",  # mini-batches of a batch
-    "actor_rollout_ref.rollout.nnodes=1",
-    "actor_rollout_ref.rollout.n_gpus_per_node=1",
+    "schedule=separate",
+    "pi_old=behavior",
     "actor_rollout_ref.rollout.checkpoint_engine.backend=rpg_socket",
-    "actor_rollout_ref.model.external_lib=tests.e2e.socket_engine",  # registers it in all processes
+    "actor_rollout_ref.rollout.checkpoint_engine.custom_backend_module=tests.e2e.socket_engine",  # registers it
     "ray_kwargs.ray_init.num_gpus=2",
-    "algorithm.rollout_correction.bypass_mode=true",  # pi_old is the policy that sampled
     "data.train_batch_size=8",
     "actor_rollout_ref.actor.ppo_mini_batch_size=4",
     "actor_rollout_ref.rollout.n=4",
     "data.val_max_samples=8",
 ]
-ONE_MINI_BATCH = [
-    "trainer.v1.separate_async.parameter_sync_step=1",
-    "actor_rollout_ref.actor.ppo_mini_batch_size=8",
-]
+ONE_MINI_BATCH = "actor_rollout_ref.actor.ppo_mini_batch_size=8"
 NOTED = "+actor_rollout_ref.rollout.engine_kwargs.vllm.worker_extension_cls=tests.e2e.rollout_weights.Extension"
 STALENESS = "training/off_policy/trajectory_staleness"
 OLDEST = f"{STALENESS}_worst"  # of the policies that wrote a response
@@ -57,7 +51,7 @@ def test_a_batch_that_waits_for_its_rollouts_is_of_the_present_policy(start):
     """No batch ahead, one mini-batch: the trained policy is the sampling policy, in another engine."""
     run = start(
         *SEPARATE,
-        *ONE_MINI_BATCH,
+        ONE_MINI_BATCH,
         "trainer.v1.separate_async.num_warmup_batches=0",
         "trainer.total_training_steps=4",
         "trainer.val_before_train=false",
