@@ -152,15 +152,3 @@ def test_differentiable_losses_against_autograd_of_the_written_formula(divergenc
         assert far.sum() > 10
         expected_slope = expected.where(far, expected_slope)
     torch.testing.assert_close(slope, expected_slope, rtol=1e-12, atol=1e-12)
-
-
-def test_dual_clip_counts_what_it_changes():
-    """Counted strictly outside the bound on which the sign of A acts; A = 0 never counts."""
-    spec = LossSpec.parse("rpg_urkl", kl_coef=0.1, **CLIP)
-    for (log_w, advantage), (_, _, flags) in zip(TOKENS, evaluate_all(spec, TOKENS, None), strict=True):
-        w = torch.tensor(log_w, dtype=torch.float64).exp().item()
-        assert flags == [
-            advantage > 0 and w > HI,
-            advantage < 0 and w < LO,
-            advantage < 0 and w > C,
-        ], f"A={advantage} log_w={log_w}"

@@ -97,16 +97,10 @@ def test_masked_positions_contribute_exactly_nothing(spec, garbage):
     assert (dirty_gradient[~mask] == 0).all()
     for name, one, other in zip(stats._fields, stats, dirty_stats, strict=True):
         assert torch.equal(one, other), name
-    if spec.kl_scope == "response":  # a response without its masked tokens, one at a time
-        for row in (0, 1, 3):
-            kept = {key: tensor[row : row + 1, mask[row]] for key, tensor in inputs.items()}
-            row_loss, row_gradient, _ = loss_and_gradient(spec, kept)
-            torch.testing.assert_close(loss[row, mask[row]], row_loss[0], rtol=1e-5, atol=1e-5)
-            torch.testing.assert_close(gradient[row, mask[row]], row_gradient[0], rtol=1e-5, atol=1e-5)
-        return
-    unmasked_loss, unmasked_gradient, _ = loss_and_gradient(spec, inputs)
-    assert torch.equal(loss[mask], unmasked_loss[mask])
-    assert torch.equal(gradient[mask], unmasked_gradient[mask])
+    if spec.kl_scope == "token":  # test_response_scope.py masks tokens of a response
+        unmasked_loss, unmasked_gradient, _ = loss_and_gradient(spec, inputs)
+        assert torch.equal(loss[mask], unmasked_loss[mask])
+        assert torch.equal(gradient[mask], unmasked_gradient[mask])
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
@@ -134,9 +128,9 @@ def test_no_token_at_all(shape, name, scope):
     assert (summary.tokens, summary.kl_sum, summary.ratio_max, summary.ratio_min) == (0, 0.0, 1.0, 1.0)
 
 
-@pytest.mark.parametrize("name", ["old_log_prob", "advantages", "ref_log_prob", "mask"])
+@pytest.mark.parametrize("name", ["old_log_prob", "advantages", "ref_log_prob", "mask", "kl_baseline"])
 def test_a_shape_that_would_broadcast_is_refused_by_name(name):
-    inputs = {**random_inputs(), "mask": torch.ones(4, 50)}
+    inputs = {**random_inputs(), "mask": torch.ones(4, 50), "kl_baseline": torch.zeros(4, 50)}
     inputs[name] = inputs[name][:, :1]
     with pytest.raises(ValueError, match=f"{name} has shape \\(4, 1\\)"):
         token_loss(LossSpec.parse("rpg_urkl"), **inputs)

@@ -18,7 +18,6 @@ from tests.objectives.formulas import DEFINITIONS
 torch.set_num_threads(1)
 
 VOCABULARY, LENGTH = 3, 4
-FORWARD = ("fkl", "ufkl")
 UNCLIPPED = [f"{estimator}_{d}" for d in DIVERGENCES for estimator in ("rpg", "rpg_rf")]
 # Some hundred float64 operations on numbers below 100: rounding is some 1e-13
 TOLERANCE = 1e-11
@@ -102,15 +101,6 @@ def spec_of(name, scope="response", beta=0.7, bound=50.0):
     return LossSpec.parse(name, kl_coef=beta, clip_scope="none", kl_scope=scope, rho_bound=bound)
 
 
-def error(name, scope, world, move, distance, seed):
-    """|error| / |gradient| of the KL alone: reference at `distance` in the logits from pi_old, pi_theta at `move`."""
-    old, to_theta, to_ref = normal(seed, 3, *world.shape)
-    theta, ref = old + move * to_theta, old + distance * to_ref
-    found = world.loss_gradient(spec_of(name, scope, 1.0), theta, old, ref, reward=0.0)
-    exact = world.minus_grad_j(LossSpec.parse(name).divergence, theta, ref, 1.0, reward=0.0)
-    return ((found - exact).norm() / exact.norm()).item()
-
-
 WORLDS = {"whole": {}, "masked": {"masked": 0.4}, "ends": {"ends": True}, "both": {"masked": 0.3, "ends": True}}
 
 
@@ -124,15 +114,6 @@ def test_fresh_samples_give_the_gradient_for_responses(name, kind):
         found = world.loss_gradient(spec_of(name), old, old, ref)
         exact = world.minus_grad_j(LossSpec.parse(name).divergence, old, ref, 0.7)
         assert (found - exact).abs().max() <= TOLERANCE
-
-
-@pytest.mark.parametrize("kind", WORLDS)
-@pytest.mark.parametrize("name", [f"{estimator}_{d}" for d in FORWARD for estimator in ("rpg", "rpg_rf")])
-def test_a_forward_kl_is_exact_off_policy_too(name, kind):
-    for seed in range(3):
-        assert error(name, "response", World(seed, **WORLDS[kind]), 0.7, 1.0, seed) <= TOLERANCE
-        # with pi_ref = pi_old per token as well
-        assert error(name, "token", World(seed, **WORLDS[kind]), 0.7, 0.0, seed) <= TOLERANCE
 
 
 CLIP = {"clip_low": 0.2, "clip_high": 0.28, "clip_c": 3.0}
@@ -180,8 +161,9 @@ def slopes_by_loop(name, rule, x, old, ref, advantages, mask, baseline, beta, bo
     return slopes
 
 
-def clipped_slopes(name, rule):
-    """Slopes of random responses with masked tokens: token_loss's, those by loop, and both counts of held tokens."""
+@pytest.mark.parametrize(("name", "rule"), CLIPPED)
+def test_clips_act_on_the_term_with_the_later_kl(name, rule):
+    """Slopes of random responses with masked tokens; the later terms come from the ratios that the clip's C uses."""
     rows, length, beta, bound = 24, 9, 0.4, 0.9
     scope = rule if rule != "psi" else "reward"
     spec = LossSpec.parse(name, kl_coef=beta, clip_scope=scope, kl_scope="response", rho_bound=bound, **CLIP)
@@ -204,16 +186,9 @@ def clipped_slopes(name, rule):
     expected = [slopes_by_loop(name, rule, *row, beta, bound) for row in zip(*rest, strict=True)]
     log_rho = ((ref - old) * mask).tolist()
     held = sum(abs(sum(log_rho[i][:t])) > bound for i, t in mask.nonzero().tolist())
-    return slope, torch.tensor(expected, dtype=torch.float64), stats.rho_held.sum(), held if spec.has_prefix else 0
-
-
-@pytest.mark.parametrize(("name", "rule"), CLIPPED)
-def test_clips_act_on_the_term_with_the_later_kl(name, rule):
-    """Token by token; the later terms come from the ratios that the clip's C uses."""
-    slope, expected, held, expected_held = clipped_slopes(name, rule)
-    torch.testing.assert_close(slope, expected, rtol=1e-12, atol=1e-12)
-    assert held == expected_held
-    assert held > 20 or LOSS_NAMES[name][0] not in FORWARD
+    torch.testing.assert_close(slope, torch.tensor(expected, dtype=torch.float64), rtol=1e-12, atol=1e-12)
+    assert stats.rho_held.sum() == (held if spec.has_prefix else 0)
+    assert held > 20
 
 
 def test_sums_of_others_do_not_contain_the_token_itself():
@@ -228,8 +203,6 @@ def test_a_baseline_belongs_to_a_reverse_kl():
     x = torch.zeros(2, 3)
     with pytest.raises(ValueError, match=r"kl_baseline with rpg_ufkl.*rkl and urkl"):
         token_loss(LossSpec.parse("rpg_ufkl"), log_prob=x, old_log_prob=x, advantages=x, kl_baseline=x)
-    with pytest.raises(ValueError, match=r"kl_baseline has shape \(1, 3\)"):
-        token_loss(LossSpec.parse("rpg_urkl"), log_prob=x, old_log_prob=x, advantages=x, kl_baseline=x[:1])
 
 
 def test_the_baseline_by_loop():

@@ -5,7 +5,7 @@ import torch
 from verl.trainer.ppo import core_algos
 from verl.workers.config import FSDPActorConfig, PolicyLossConfig
 
-from rpg.objectives import LOSS_NAMES, LossSpec, token_loss
+from rpg.objectives import LOSS_NAMES, LossSpec
 from rpg.verl_plugin import policy_loss as adapter
 from rpg.verl_plugin import register
 from rpg.verl_plugin.config import RPGPolicyLossConfig
@@ -59,79 +59,56 @@ def _registered():
     register()
 
 
-class TestAgainstVanilla:
-    @pytest.mark.parametrize("mode", AGG_MODES)
-    @pytest.mark.parametrize("name", DUAL_CLIPPED)
-    def test_beta_zero_is_verls_dual_clip(self, name, mode):
-        config = actor_config(kl_coef=0.0)
-        for seed in range(3):
-            data = batch(seed=seed)
-            vanilla_loss, vanilla, vanilla_metrics = call("vanilla", data, config, mode)
-            loss, ours, metrics = call(name, data, config, mode)
-            # float32: a product of three numbers and one division, in another order
-            torch.testing.assert_close(ours, vanilla, rtol=1e-6, atol=1e-9)
-            if LOSS_NAMES[name][1] == "differentiable":
-                assert loss == pytest.approx(vanilla_loss, rel=1e-5, abs=1e-6)
-            for key, value in vanilla_metrics.items():
-                assert metrics[key] == pytest.approx(value, rel=1e-5, abs=1e-6), key
-            assert (vanilla[data["response_mask"] != 0] == 0).any()
-            for bound in ("low", "high", "c"):  # the batch does reach every one
-                assert metrics[f"actor/rpg_clipfrac_{bound}"] > 0, bound
+@pytest.mark.parametrize("mode", AGG_MODES)
+@pytest.mark.parametrize("name", DUAL_CLIPPED)
+def test_beta_zero_is_verls_dual_clip(name, mode):
+    config = actor_config(kl_coef=0.0)
+    for seed in range(3):
+        data = batch(seed=seed)
+        vanilla_loss, vanilla, vanilla_metrics = call("vanilla", data, config, mode)
+        loss, ours, metrics = call(name, data, config, mode)
+        # float32: a product of three numbers and one division, in another order
+        torch.testing.assert_close(ours, vanilla, rtol=1e-6, atol=1e-9)
+        if LOSS_NAMES[name][1] == "differentiable":
+            assert loss == pytest.approx(vanilla_loss, rel=1e-5, abs=1e-6)
+        for key, value in vanilla_metrics.items():
+            assert metrics[key] == pytest.approx(value, rel=1e-5, abs=1e-6), key
+        assert (vanilla[data["response_mask"] != 0] == 0).any()
+        for bound in ("low", "high", "c"):  # the batch does reach every one
+            assert metrics[f"actor/rpg_clipfrac_{bound}"] > 0, bound
 
 
-class TestAggregation:
-    @pytest.mark.parametrize("mode", AGG_MODES)
-    @pytest.mark.parametrize("name", LOSS_NAMES)
-    def test_is_verls_agg_loss_of_token_loss(self, name, mode):
-        config, data = actor_config(kl_coef=0.1), batch()
-        x = data["log_prob"].clone().requires_grad_()
-        spec = LossSpec.parse(name, kl_coef=0.1, clip_low=0.2, clip_high=0.28, clip_c=2.0)
-        losses, _ = token_loss(spec, log_prob=x, old_log_prob=data["old_log_prob"], advantages=data["advantages"])
-        expected = core_algos.agg_loss(losses, data["response_mask"], mode)
-        expected.backward()
-        loss, gradient, _ = call(name, data, config, mode)
-        assert loss == pytest.approx(expected.item(), rel=1e-5, abs=1e-6)
-        torch.testing.assert_close(gradient, x.grad, rtol=1e-5, atol=1e-8)
-
-    @pytest.mark.parametrize("ranks", [1, 2])
-    @pytest.mark.parametrize("parts", [1, 2, 4])
-    @pytest.mark.parametrize("mode", AGG_MODES)
-    def test_gradients_do_not_depend_on_ranks_or_micro_batches(self, mode, parts, ranks):
-        """One global batch: every rank holds its share in `parts` micro-batches, gradients are summed over
-        micro-batches and averaged over ranks, as FSDP does. It must equal the undivided batch."""
-        data, name = batch(), "rpg_rf_urkl_clip_ppo"
-        _, whole, _ = call(name, data, actor_config(kl_coef=0.1), mode)
-        gradients = []
-        tokens, sequences = int(data["response_mask"].sum()), int(data["response_mask"].any(-1).sum())
-        for piece in range(ranks * parts):
-            config = actor_config(kl_coef=0.1)
-            config.global_batch_info.update(
-                dp_size=ranks, batch_num_tokens=tokens, global_batch_size=sequences, loss_scale_factor=None
-            )
-            size = 8 // (ranks * parts)
-            rows = slice(piece * size, (piece + 1) * size)
-            micro = {key: tensor[rows] for key, tensor in data.items()}
-            _, gradient, _ = call(name, micro, config, mode)
-            gradients.append(gradient / ranks)
-        # the same products, divided by another power-of-two count at another moment: float32 rounding
-        torch.testing.assert_close(torch.cat(gradients), whole, rtol=1e-5, atol=1e-9)
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("parts", [1, 2, 4])
+@pytest.mark.parametrize("mode", AGG_MODES)
+def test_gradients_do_not_depend_on_ranks_or_micro_batches(mode, parts, ranks):
+    """One global batch: every rank holds its share in `parts` micro-batches, gradients are summed over
+    micro-batches and averaged over ranks, as FSDP does. It must equal the undivided batch."""
+    data, name = batch(), "rpg_rf_urkl_clip_ppo"
+    _, whole, _ = call(name, data, actor_config(kl_coef=0.1), mode)
+    gradients = []
+    tokens, sequences = int(data["response_mask"].sum()), int(data["response_mask"].any(-1).sum())
+    for piece in range(ranks * parts):
+        config = actor_config(kl_coef=0.1)
+        config.global_batch_info.update(
+            dp_size=ranks, batch_num_tokens=tokens, global_batch_size=sequences, loss_scale_factor=None
+        )
+        size = 8 // (ranks * parts)
+        rows = slice(piece * size, (piece + 1) * size)
+        micro = {key: tensor[rows] for key, tensor in data.items()}
+        _, gradient, _ = call(name, micro, config, mode)
+        gradients.append(gradient / ranks)
+    # the same products, divided by another power-of-two count at another moment: float32 rounding
+    torch.testing.assert_close(torch.cat(gradients), whole, rtol=1e-5, atol=1e-9)
 
 
-class TestContract:
-    def test_metrics_are_verls_means_and_ours_where_nobody_else_pools_them(self):
-        """verl 0.9.1 averages all metrics over micro-batches, which no extreme can stand; test_actor_loss.py pools."""
-        of_verl = {"actor/ppo_kl", "actor/pg_clipfrac", "actor/pg_clipfrac_lower"}
-        names = ("kl", "kl_k1", "clipfrac_high", "clipfrac_low", "clipfrac_c", "ratio_mean", "rho_held")
-        _, _, plain = call("rpg_rf_urkl_clip_ppo", batch(), actor_config())
-        assert plain.keys() == of_verl | {f"actor/rpg_{name}" for name in names}
-
-    def test_a_batch_without_tokens_gives_zero(self):
-        data = batch()
-        data["response_mask"] = torch.zeros_like(data["response_mask"])
-        loss, gradient, metrics = call("rpg_rf_fkl_clip_ppo", data, actor_config(kl_coef=0.1))
-        assert loss == 0.0
-        assert (gradient == 0).all()
-        assert all(value == value and abs(value) <= 1 for value in metrics.values())
+def test_a_batch_without_tokens_gives_zero():
+    data = batch()
+    data["response_mask"] = torch.zeros_like(data["response_mask"])
+    loss, gradient, metrics = call("rpg_rf_fkl_clip_ppo", data, actor_config(kl_coef=0.1))
+    assert loss == 0.0
+    assert (gradient == 0).all()
+    assert all(value == value and abs(value) <= 1 for value in metrics.values())
 
 
 def test_numbers_come_from_verls_keys_and_ours():
