@@ -1,16 +1,17 @@
 """Every launch script: generated from the table, agrees with its name, the release's settings and verl's checks.
 
-The scripts' arguments are read from their text and composed in this process; two scripts are also executed.
+The scripts' arguments are read from their text and composed in this process; a few scripts are also executed.
 """
 
 import csv
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 from verl.utils.config import omega_conf_to_dataclass
 
 from rpg.checks import verl
@@ -18,7 +19,6 @@ from rpg.checks.preflight import SETTINGS, refuse
 from rpg.config.compose import compose_config, of_script, resolve
 from rpg.config.freeze import freeze
 from rpg.config.run_config import RunConfig
-from rpg.names import DIVERGENCES
 from rpg.registry.methods import label_of
 from rpg.registry.scripts import RECIPE, find
 from scripts import make_recipe
@@ -120,21 +120,6 @@ def test_an_entry_that_no_script_chooses_composes(entry):
         assert f"method={run.rpg.method}" == entry
 
 
-def test_all_of_the_releases_names_and_the_grid_are_there():
-    assert {row["script"] for row in RELEASE} <= {path.name for path in (RECIPE / "7b").iterdir()}
-    assert len(RELEASE) == 60
-    objectives = [
-        f"rpg_{{}}_{d}1e-4{rest}"
-        for d in DIVERGENCES
-        for rest in ("", "_rf", "_rf_clip_ppo", "_rf_clip_ppo_0.1_0.1", "_rf_clip_ppo_0.2_0.28")
-    ]
-    heads = ["dapo_{}", "grpo_{}", "grpo_corrected_{}", "rfpp_{}_1e-4", "rfppb_{}_1e-4", "rpg_{}", *objectives]
-    grid = {h.format("7b") + c + d for h in heads for c in ("", "_schedulefree") for d in ("", "_7binstruct")}
-    # the release's short form stands for one of them
-    sync = {name for name, parts in NAMES.items() if (parts.size, parts.schedule) == ("7b", "sync")}
-    assert grid - {"dapo_7b_7binstruct"} | {"dapo_7binstruct"} <= sync
-
-
 @pytest.mark.parametrize("name", OF_THE_RELEASE)
 def test_settings_are_the_releases(name):
     [row] = [row for row in RELEASE if row["script"] == f"run_{name}.sh"]
@@ -178,15 +163,12 @@ def test_executed_as_a_process(name, tmp_path):
     assert not list(tmp_path.iterdir())  # a dry run leaves nothing behind
 
 
-def dry_run(*command: str | Path) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "DRY_RUN": "1", "PYTHON": sys.executable, "RPG_HOME": str(RECIPE.resolve().parents[1])}
-    return subprocess.run(["bash", *map(str, command)], env=environment, capture_output=True, text=True, timeout=120)
-
-
-def test_another_name_is_refused_with_the_command_without_one():
-    done = dry_run(RECIPE / "launch.sh", "dapo_4b_noiterref_4k", "trainer.total_training_steps=1")
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert "rpg train method=... trainer.experiment_name=dapo_4b_noiterref_4k" in done.stderr
+def dry_run(*command: str | Path, **environment: str) -> DictConfig:
+    """Return the configuration of a dry run, whose stdout is only YAML."""
+    environment = {**os.environ, "DRY_RUN": "1", "PYTHON": sys.executable, **environment}
+    done = subprocess.run(["bash", *map(str, command)], env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return OmegaConf.create(done.stdout)
 
 
 OWN = """#!/usr/bin/env bash
@@ -201,8 +183,30 @@ def test_a_script_of_the_users_is_named_by_its_file_and_the_typed_overrides(tmp_
     script = tmp_path / "lr=3" / "run_mine.sh"
     script.parent.mkdir()
     script.write_text(OWN.format(launch=RECIPE.resolve() / "launch.sh"))
-    done = dry_run(script, "method=grpo", f"{ACTOR}.optim.lr=0.001")
-    assert done.returncode == 0, done.stderr
-    config = OmegaConf.create(done.stdout)
+    config = dry_run(script, "method=grpo", f"{ACTOR}.optim.lr=0.001")
     assert (config.trainer.experiment_name, config.rpg.script) == ("mine,lr=0.001,method=grpo", "mine")
     assert config.actor_rollout_ref.actor.clip_ratio_low == 0.1
+
+
+ODD = "a b,c='d'\"([{}$x\\ü#;&*"
+
+
+@pytest.mark.slow
+def test_paths_of_any_letters(tmp_path):
+    """Paths of checkout, interpreter and environment variables."""
+    root = tmp_path / ODD
+    for package in ("rpg", "recipe"):
+        source = RECIPE.resolve().parents[1] / package
+        shutil.copytree(source, root / package, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+    config = dry_run(root / "recipe/rpg/7b/run_dapo_7b.sh")
+    assert config.rpg.data_dir == f"{root}/data"
+    assert all(Path(name).is_relative_to(root) for name in config.data.val_files)
+    paths = {name: f"/data/{ODD}/{name}" for name in ("MODEL_PATH", "TRAIN_FILE", "TEST_FILE", "CKPTS_DIR")}
+    link = root / f"python {ODD}"
+    link.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    link.chmod(0o755)
+    config = dry_run(SCRIPTS["grpo_cpu"], **paths, PYTHON=str(link))
+    assert config.actor_rollout_ref.model.path == paths["MODEL_PATH"]
+    assert config.data.train_files == paths["TRAIN_FILE"]
+    assert config.data.val_files == paths["TEST_FILE"]
+    assert config.trainer.default_local_dir == f"{paths['CKPTS_DIR']}/grpo_cpu"

@@ -101,14 +101,6 @@ def full(descriptor):
     raise OSError(28, "No space left on device")
 
 
-def test_a_full_disk_refuses_the_run(tmp_path, monkeypatch):
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(Refused, match="No space left on device"), rundir.held(config(tmp_path)):
-        pytest.fail("it began")
-    with rundir.locked(tmp_path):
-        pass  # the lock is free again
-
-
 def test_a_file_is_whole_or_absent(tmp_path, monkeypatch):
     write_whole(tmp_path / "a", "old")
     monkeypatch.setattr(os, "fsync", full)
