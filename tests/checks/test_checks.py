@@ -111,29 +111,16 @@ def test_what_a_check_warns_of(toy, name, overrides, said):
     assert bool(warnings) == (said is not None)
 
 
-def test_truths_that_the_judge_does_not_accept(toy):
-    """Of a share a run is warned, with file, examples and the judge that accepts them."""
-    file = toy / "mixed.parquet"
-    write_truths(file, ["7", "A", "$", "x^2"])
-    (found,) = user.truths(run_of(toy, f"data.val_files={file}"))
-    assert found.level == "warning"
-    assert [part in str(found) for part in (str(file), "2 of 4", "'Answer: A'", "judge=verified accepts")] == [True] * 4
-    assert not list(user.truths(run_of(toy)))
-    (toy / "mine.py").write_text("def reward(response, answer):\n    return 1\n")
-    assert not list(user.truths(run_of(toy, "judge=own", f"rpg.reward={toy / 'mine.py'}", f"data.val_files={file}")))
-    write_truths(file, "ABCD")
-    assert not list(user.truths(run_of(toy, "judge=verified", f"data.val_files={file}")))
+def test_truths_are_tried_by_the_runs_own_judge(furnished):
+    """CASES has the same file under judge=release; tests/data/test_check.py has the levels."""
+    for judge in (["judge=verified"], ["judge=own", f"rpg.reward={furnished / 'mine.py'}"]):
+        assert not list(user.truths(run_of(furnished, *judge, f"data.val_files={furnished / 'letters.parquet'}")))
 
 
 @pytest.mark.parametrize(
     ("body", "level", "said"),
     [
         ("return {'score': answer in response, 'format': 1}", None, ""),
-        (
-            "return float(f'boxed{{{answer}}}' in response)",
-            "warning",
-            "may not see the form .* asks for .Answer: ANSWER",
-        ),
         ("return float(answer not in response)", "warning", "a wrong one score 1"),
         ("raise KeyError(answer)", "error", "KeyError"),
         ("while True: 1", "error", r"more than 0.5 s \(rpg.reward_limit\)"),

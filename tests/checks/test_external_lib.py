@@ -1,15 +1,13 @@
-"""The user's own losses beside ours: named, checked, imported."""
+"""The user's own losses beside ours: named, checked, imported; tests/e2e/test_own_loss.py trains with them."""
 
-from pathlib import Path
 from unittest.mock import patch
 
 import pytest
 from verl.trainer.ppo import core_algos
 
-from rpg.checks import preflight, verl
+from rpg.checks import verl
 from rpg.config import freeze
 from rpg.config.compose import compose
-from rpg.config.run_config import RunConfig
 from tests.builders.toy_run import overrides, run_config
 from tests.checks.cases import L, M
 
@@ -17,10 +15,6 @@ SOCKETS = "rpg.verl_plugin.rollout"
 LOSS = """
 from verl.trainer.ppo.core_algos import register_policy_loss
 register_policy_loss({name!r})(lambda *_, **__: None)
-"""
-ESTIMATOR = """
-from verl.trainer.ppo.core_algos import register_adv_est
-register_adv_est("my_estimator")(lambda *_, **__: None)
 """
 
 
@@ -37,25 +31,13 @@ def own_registries():
         yield
 
 
-def composed(toy: Path, *more: str) -> RunConfig:
-    return compose(None, [*overrides(toy), "method=null", "algorithm.adv_estimator=grpo", *more])[0]
-
-
 def test_files_and_modules_stand_beside_ours(toy, monkeypatch):
     monkeypatch.chdir(toy)
-    run = freeze.freeze(composed(toy, "rpg.external_lib=[mine.py,a.module]"))
+    own = ["method=null", "algorithm.adv_estimator=grpo", "rpg.external_lib=[mine.py,a.module]"]
+    run = freeze.freeze(compose(None, [*overrides(toy), *own])[0])
     assert run[f"{M}.external_lib"] == SOCKETS
     assert run["actor_rollout_ref.rollout.checkpoint_engine.custom_backend_module"] == SOCKETS
     assert run.rpg.external_lib == [str(toy / "mine.py"), "a.module"]
-
-
-@pytest.mark.slow
-def test_own_names_are_registered(toy):
-    loss, more = toy / "own_loss.py", toy / "own_estimator.py"
-    loss.write_text(LOSS.format(name="rpg_mine"))
-    more.write_text(ESTIMATOR)
-    chosen = [f"{L}=rpg_mine", "algorithm.adv_estimator=my_estimator"]
-    assert preflight.refuse(composed(toy, f"rpg.external_lib=[{loss},{more}]", *chosen), preflight.CHECKS) == []
 
 
 @pytest.mark.slow

@@ -2,19 +2,17 @@
 
 import os
 import shutil
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-import torch
 
 from rpg import gpu_host, plan
 from rpg.checks import machine
 from rpg.cli import main
 from rpg.config.compose import compose
 from rpg.verl_plugin.resolvers import detected_memory
-from tests.builders.toy_run import run_config, run_of
+from tests.builders.toy_run import run_config
 
 # index, UUID, name, MiB, driver, MIG
 LINES = [
@@ -71,17 +69,6 @@ def test_the_smallest_gpu_must_hold_the_run(two_gpus, tmp_path, capsys):
     for answer in ("exit 9", "echo a,b,c,d,e,f"):
         (tmp_path / "bin/nvidia-smi").write_text(f"#!/bin/sh\n{answer}\n")
         assert gpu_host.visible() == []
-
-
-@pytest.mark.skipif(torch.version.cuda is not None, reason="torch is built for GPUs here")
-def test_the_cpu_environment_is_named(toy, monkeypatch):
-    """Otherwise it would look like a machine without GPUs."""
-    run = run_of(toy, "trainer.device=cuda", "ray_kwargs.ray_init.num_gpus=null")
-    (found,) = machine.devices(run)
-    assert f"torch {torch.__version__} of {sys.prefix} sees 0" in found.message
-    assert "scripts/setup_gpu.sh" in found.remedy
-    monkeypatch.setenv("RAY_ADDRESS", "http://head:8265")  # whose nodes have environments of their own
-    assert not list(machine.devices(run))
 
 
 @pytest.mark.parametrize(("free", "settings", "is_short"), [

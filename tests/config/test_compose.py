@@ -55,10 +55,7 @@ def test_what_agrees_or_is_not_decided_passes(typed):
         ("trainer.nnode=2", "did you mean trainer.nnodes?"),
         ("metod=rpg", "did you mean method?"),
         ("lr=1", "actor_rollout_ref.actor.optim.lr"),
-        ("foo.bar=1", "no such setting or group"),
         ("clip=0.3", "0.2_0.28"),
-        ("method=true", "rpg_rf"),
-        ("progress", "write KEY=VALUE"),
     ],
 )
 def test_an_override_that_hydra_does_not_take_is_told_in_one_line(override, said, capsys):

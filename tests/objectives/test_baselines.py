@@ -61,7 +61,5 @@ def test_garbage_where_no_token_counts_is_ignored_and_elsewhere_reported():
 
 
 def test_wrong_sizes_are_refused():
-    with pytest.raises(ValueError, match="2 group labels for 3 responses"):
-        group_mean_advantages(torch.zeros(3, 2), torch.ones(3, 2), [0, 1])
     with pytest.raises(ValueError, match="mask has"):
         batch_mean_advantages(torch.zeros(3, 2), torch.ones(3, 1))

@@ -224,8 +224,6 @@ def test_the_baseline_by_loop():
         assert found[i, t].item() == pytest.approx(expected, abs=1e-14)
     half = later_kl_baseline(old.bfloat16().requires_grad_(), ref.bfloat16(), mask, labels)
     assert (half.dtype, half.requires_grad) == (torch.float32, False)
-    with pytest.raises(ValueError, match="2 group labels for 13 responses"):
-        later_kl_baseline(old, ref, mask, ["a", "b"])
     with pytest.raises(ValueError, match="must have one shape"):
         later_kl_baseline(old, ref[:, :1], mask, labels)
 

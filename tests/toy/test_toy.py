@@ -9,15 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from rpg.cli import main
-from rpg.config.compose import compose
 from rpg.data.parquet import SCHEMA, write
 from rpg.data.template import format_prompt
 from rpg.data.toy import split_of, toy_problems
-from rpg.registry import scripts
 from rpg.toy import smollm2
-from rpg.toy.demo import DEMOS
 from rpg.toy.sums import MODEL
-from rpg.verl_plugin import resolvers
 
 
 def build(folder: Path, *options: str) -> tuple[list[dict], list[dict]]:
@@ -122,12 +118,3 @@ def test_smollm2s_problems_are_once_each_and_a_pair_is_in_one_split() -> None:
         splits.setdefault(frozenset((first, second)), set()).add(problem.split)
     assert {*map(len, splits.values())} == {1}
     assert {problem.split for problem in found} == {"train", "test"}
-
-
-def test_a_run_computes_in_the_type_that_the_processor_is_fast_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert resolvers.RESOLVERS["cpu_dtype"]() in ("bfloat16", "float32")
-    monkeypatch.setitem(resolvers.RESOLVERS, "cpu_dtype", lambda: "bfloat16")
-    script = scripts.find(DEMOS["smollm2"].script)
-    run, _ = compose(script.name, list(script.overrides))
-    fsdp = "actor_rollout_ref.actor.fsdp_config"
-    assert (run[f"{fsdp}.mixed_precision.param_dtype"], run[f"{fsdp}.model_dtype"]) == ("bfloat16", "fp32")
