@@ -7,10 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rpg.data.parquet import SCHEMA
 from rpg.data.template import format_prompt
-
-DAPO_SCHEMA = SCHEMA.set(4, pa.field("extra_info", pa.struct([("index", pa.string())])))
 
 
 def dapo_row(problem: str, answer: str | None, index: str) -> dict[str, Any]:
@@ -35,14 +32,6 @@ def dapo_problem(number: int) -> str:
     )
 
 
-def write_dapo(path: Path, distinct: int, copies: int) -> None:
-    """Write the published layout at any size, streaming."""
-    with pq.ParquetWriter(path, DAPO_SCHEMA) as writer:
-        for copy in range(copies):
-            rows = [dapo_row(dapo_problem(n), str(n * 31 % 1000), f"{copy}-{n}") for n in range(distinct)]
-            writer.write_table(pa.Table.from_pylist(rows, schema=DAPO_SCHEMA))
-
-
 def write_rows(path: Path, rows: Iterable[dict[str, Any]], schema: pa.Schema | None = None) -> Path:
     """Write rows to a parquet file, by default with the types that arrow infers."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -60,7 +49,7 @@ AIME24_MAXWELL = [  # Maxwell-Jia/AIME_2024: capitals, integers
 ]
 AIME25 = [  # math-ai/aime25
     {"problem": "Find the sum of all integer bases.", "answer": "70", "id": "0"},
-    {"problem": "Find the area of the heptagon.", "answer": "588", "id": "1"},
+    {"problem": "Find the angles.", "answer": "336^\\circ", "id": "1"},  # II-5
 ]
 AMC23 = [  # math-ai/amc23: integers as floats
     {"id": 0, "question": "Cities A and B are $45$ miles apart.", "answer": 27.0, "url": "u"},

@@ -1,12 +1,8 @@
 """`rpg data check`: names row, column and remedy of every corruption."""
 
-import json
 from pathlib import Path
 from typing import Any
 
-import datasets
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from rpg.cli import main
@@ -14,15 +10,15 @@ from rpg.data.check import FileCheck, check_row
 from rpg.data.parquet import SCHEMA, Problem, make_row
 from rpg.data.template import PREFIX, SUFFIX, format_prompt
 from rpg.data.truths import SAMPLE
-from tests.builders.published_files import write_dapo, write_rows
+from tests.builders.published_files import dapo_problem, dapo_row, write_rows
 from tests.builders.toy_run import make_toy
 
 Rows = list[dict[str, Any]]
 TRUTH = "reward_model.ground_truth"
 
 
-def good_rows(split: str = "train", data_source: str = "math-dapo", repeat: int = 1) -> Rows:
-    problems = [Problem(data_source, f"What is the {n}th prime of {split}?", str(n), split) for n in range(6)]
+def good_rows(split: str = "train", repeat: int = 1) -> Rows:
+    problems = [Problem("math-dapo", f"What is the {n}th prime of {split}?", str(n), split) for n in range(6)]
     return [make_row(problem, index) for problem in problems for index in range(repeat)]
 
 
@@ -63,15 +59,12 @@ def test_corrupt_value(case: tuple) -> None:
     assert (found, level, remedy in said) == (key, "error", True)
 
 
-@pytest.mark.parametrize("kind", ["missing", "no rows", "truncated", "name"])
+@pytest.mark.parametrize("kind", ["no rows", "truncated", "name"])
 def test_corrupt_file(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = write_rows(tmp_path / "x.parquet", [] if kind == "no rows" else good_rows(), SCHEMA)
-    data = path.read_bytes()
-    path.unlink()
-    if kind == "name":
-        path = path.with_suffix(".pq")
-    if kind != "missing":
-        path.write_bytes(data[: len(data) // 2] if kind == "truncated" else data)
+    name = "x.pq" if kind == "name" else "x.parquet"
+    path = write_rows(tmp_path / name, [] if kind == "no rows" else good_rows(), SCHEMA)
+    if kind == "truncated":
+        path.write_bytes(path.read_bytes()[:1000])
     code, out = check(capsys, path)
     assert code == 1
     assert "error: all rows, file: " in out
@@ -106,9 +99,8 @@ def test_contamination(template, test_split: str | None, tmp_path: Path, capsys:
 
 def test_released_files_are_read_with_warnings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The published DAPO-Math-17k: text indices, Chinese rows, repeated problems."""
-    path = tmp_path / "dapo.parquet"
-    write_dapo(path, distinct=24, copies=3)
-    code, out = check(capsys, path)
+    rows = [dapo_row(dapo_problem(n), str(n), f"i{n}") for n in range(24)]
+    code, out = check(capsys, write_rows(tmp_path / "dapo.parquet", rows * 3))
     assert code == 0, out
     assert "72 rows, 24 problems; data_source math_dapo (72); split unknown" in out
 
@@ -122,31 +114,12 @@ def test_lengths_of_prompts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert "prompts of 13 to 103 tokens, median 13" in out  # 3: <, user and >
 
 
-def test_a_file_is_one_that_datasets_can_load(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    table = pa.Table.from_pylist(good_rows(), schema=SCHEMA)
-    metadata = {"huggingface": json.dumps({"info": {"features": {"data_source": {"_type": "Sonnet"}}}})}
-    path = tmp_path / "x.parquet"
-    pq.write_table(table.replace_schema_metadata(metadata), path)
-    with pytest.raises(ValueError, match="Sonnet"):
-        datasets.load_dataset("parquet", data_files=str(path), cache_dir=str(tmp_path / "cache"))
-    code, out = check(capsys, path)
-    assert (code, "Sonnet" in out) == (1, True)
-
-
 @pytest.mark.parametrize(
     ("source", "truths", "judge", "level", "said"),
     [
         ("MATH", ["A", "True", "[1, 2]"], "release", "error", ["3 of 3", "'Answer: A'", "verified accepts 3 of these"]),
-        ("MATH", ["A", "7", "\\frac{1}{2}", "x^2+1"], "release", "warning", ["1 of 4", "verified accepts 1 of these"]),
-        ("MATH", ["A", "True", "[1, 2]"], "verified", "", []),
         # judge=release compares the text of integers, and a model writes 27
-        (
-            "aime24",
-            ["27.0", "025", "8"],
-            "release",
-            "warning",
-            ["2 of 3", "'Answer: 27'", "verified accepts 2 of these"],
-        ),
+        ("aime24", ["27.0", "025", "8"], "release", "warning", ["2 of 3", "'Answer: 27'", "verified accepts 2"]),
         ("aime24", ["$1,000$", "1{,}234", "-4", "7 cm", "x=25"], "release", "", []),
     ],
 )

@@ -46,6 +46,7 @@ def test_examples_are_other_training_problems(table, capsys):
 def test_both_judges_read_the_beginning_of_the_response(table, judge):
     row = build(table, "--few-shot", "2")["test"][0]  # the default: Answer: 7 and an empty line
     assert row["prompt"][0]["content"].endswith(f"{row['extra_info']['raw_problem']}\nAnswer:")
+    assert row["data_source"] == "gsm8k/sums"  # verl logs an accuracy for each: two sets of one rule stay two
     truth, extra = row["reward_model"]["ground_truth"], row["extra_info"]
     for response, right in (
         (example(truth, row["prompt"], extra), True),

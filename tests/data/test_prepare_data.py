@@ -16,14 +16,13 @@ FILES = {*(f"{name}.parquet" for name in FLAT), "dapo-math-17k-eng.parquet"}
 pytestmark = pytest.mark.full
 
 
-def prepare(tmp_path: Path, **settings: str) -> subprocess.CompletedProcess[str]:
+def prepare(tmp_path: Path) -> subprocess.CompletedProcess[str]:
     environment = {
         **os.environ,
         "PYTHON": sys.executable,
         "FROM_DIR": str(tmp_path / "in"),
         "DATA_DIR": str(tmp_path / "out"),
         "HF_HUB_OFFLINE": "1",
-        **settings,
     }
     command = ["bash", str(ROOT / "scripts" / "prepare_data.sh")]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
@@ -45,7 +44,6 @@ def test_builds_everything_once_and_checks_it(tmp_path: Path) -> None:
     assert f"/{len(FILES)}] dapo-math-17k-eng" in first.stdout
     assert "1 left out: in a file of --exclude" in first.stdout
     assert "0 errors, 2 warnings: can be trained on" in first.stdout
-    assert "'Answer: 4.5e33'" in first.stdout  # of Minerva: math-verify reads it in dollars only
     assert pq.read_metadata(tmp_path / "out" / "aime24.parquet").num_rows == 2 * 32
 
     times = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()}
