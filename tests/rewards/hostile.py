@@ -1,4 +1,4 @@
-"""Adversarial responses: long repetitions, nesting, unicode, regex bombs, LaTeX bombs, Python."""
+"""Adversarial responses: long repetitions, nesting, unicode, regex bombs, LaTeX bombs."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -14,18 +14,9 @@ ALPHABETS = (
     "*",
     "/",
     "\u202e\u200d\u0301",
-    "\U0001f600\u4e2d\u0660",
+    "\U0001f600\u4e2d\u0660\x00\ud800",
 )
 COMMANDS = (r"\frac", r"\sqrt", r"\boxed", r"\text", r"\left(", r"\right)", r"\begin{pmatrix}", r"\int", r"\sum")
-PAYLOADS = (
-    "__import__('os').abort()",
-    "().__class__.__bases__[0].__subclasses__()",
-    "%s%s%s%n",
-    "\\write18{kill -9 1}",
-    "\x00\x01\x02",
-    "\ud800\udfff",
-    "9**9**9**9",
-)
 BOMBS = (
     "9^{9^{9^{9}}}",
     "x^{x^{x^{x^{x}}}}",
@@ -62,10 +53,6 @@ def regex_bomb(rng: random.Random) -> str:
     return "Answer: " + rng.choice(pieces) * rng.choice((50, 60_000)) + rng.choice(("", "!", "\n", "x"))
 
 
-def code(rng: random.Random) -> str:
-    return rng.choice(("Answer: ", "\\boxed{", "Answer:\n")) + rng.choice(PAYLOADS) + rng.choice(("", "}"))
-
-
 def bomb(rng: random.Random) -> str:
     return "Answer: " + rng.choice(("", "-", f"{rng.randrange(10**6)}+")) + rng.choice(BOMBS)
 
@@ -75,15 +62,7 @@ def latex_noise(rng: random.Random) -> str:
     return "Answer: " + "".join(rng.choices(pieces, k=rng.choice((4, 10, 40))))
 
 
-def near_miss(rng: random.Random) -> str:
-    shapes = (r"\sqrt{%d}", r"%d\pi", r"\frac{%d}{\sqrt{3}}", "(%d, 2)", r"%d^{\circ}", r"\log_{2}(%d)", "%d + i")
-    return "Answer: " + rng.choice(shapes) % rng.randrange(1000)
-
-
-KINDS: tuple[Callable[[random.Random], str], ...] = (
-    *(long_run, noise, nested, regex_bomb),
-    *(code, bomb, latex_noise, near_miss),
-)
+KINDS: tuple[Callable[[random.Random], str], ...] = (long_run, noise, nested, regex_bomb, bomb, latex_noise)
 TRUTHS = ("204", r"\frac{3}{4}", r"2\sqrt{3}", "(1,2)", "x^2+1", r"\text{east}", "4.5e33", r"[0,1) \cup (2,3]")
 
 
