@@ -12,9 +12,8 @@ from rpg.dotted import leaves
 from rpg.registry import scripts
 from rpg.results import eval_command
 from rpg.results.eval_command import evaluation
-from tests.builders.checkpoints import write_complete, write_verl
+from tests.builders.checkpoints import write_complete
 
-SHARD = "actor/model_world_size_2_rank_1.pt"
 CHANGED = {
     "trainer.val_only", "trainer.val_before_train", "trainer.default_local_dir", "trainer.validation_data_dir",
     "trainer.resume_mode", "trainer.resume_from_path", f"{ACTOR}.checkpoint.load_contents",
@@ -69,10 +68,9 @@ def test_what_cannot_be_evaluated_is_refused(trained, begun, tmp_path, capsys):
         return capsys.readouterr().err
 
     assert "give the directory of a run" in refused(tmp_path / "none")
-    cut = write_complete(tmp_path / "cut", 6)
-    (cut / SHARD).write_bytes(b"")
-    assert f"{cut}: {SHARD}" in refused(cut)
-    assert "manifest.json is missing" in refused(write_verl(tmp_path / "verl", 4))
+    (data := trained / "global_step_4/data.pt").unlink()
+    assert "data.pt has 0 of " in refused(trained / "global_step_4")
+    data.write_bytes(b"data")
     (trained / "eval-global_step_4").mkdir()
     (trained / "eval-global_step_4/metrics.jsonl").touch()  # of an evaluation that would be overwritten
     assert "eval-global_step_4: is already a run" in refused(trained)

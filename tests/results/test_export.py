@@ -3,16 +3,9 @@
 from rpg.cli import main
 from rpg.files import manifest
 from rpg.results.checkpoints import find_checkpoint
-from tests.builders.checkpoints import write_complete, write_verl
+from tests.builders.checkpoints import write_complete
 
 SHARD = "actor/model_world_size_2_rank_1.pt"
-
-
-def checkpoint(folder, step=3):
-    """Write a checkpoint of one rank, without optimizer."""
-    directory = write_verl(folder, step, ranks=1, kinds=("model",))
-    manifest.write(directory)
-    return directory / "actor"
 
 
 def test_damaged_checkpoints_are_passed_over_or_refused(tmp_path, capsys):
@@ -31,7 +24,7 @@ def test_damaged_checkpoints_are_passed_over_or_refused(tmp_path, capsys):
 
 
 def test_export_does_not_write_over_anything(tmp_path, capsys):
-    checkpoint(tmp_path)
+    write_complete(tmp_path, 3)
     (tmp_path / "out").mkdir()
     mine = tmp_path / "out" / "mine"
     mine.write_text("x")
@@ -43,12 +36,12 @@ def test_export_does_not_write_over_anything(tmp_path, capsys):
 
 def test_a_failed_export_leaves_nothing_and_can_be_tried_again(tmp_path, monkeypatch):
     """A stand-in for Python with verl's merger."""
-    actor, python = checkpoint(tmp_path), tmp_path / "python"
+    step, python = write_complete(tmp_path, 3), tmp_path / "python"
     monkeypatch.setattr("sys.executable", str(python))
-    before = sorted(actor.parent.iterdir())
+    before = sorted(step.iterdir())
     for code in (1, 0):
         python.write_text(f'#!/bin/sh\nmkdir -p "$9"\nexit {code}\n')
         python.chmod(0o755)
-        assert sorted(actor.parent.iterdir()) == before
+        assert sorted(step.iterdir()) == before
         assert main(["export", str(tmp_path)]) == code
-    assert (actor.parent / "hf").is_dir()
+    assert (step / "hf").is_dir()

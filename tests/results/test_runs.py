@@ -1,7 +1,6 @@
 """Reading of resumed, cut and duplicate logs, of samples, and what tells runs apart."""
 
 import json
-import math
 
 import pytest
 
@@ -29,12 +28,6 @@ def test_of_a_resumed_run_the_later_record_of_a_step_counts(tmp_path):
     run = load(write_run(tmp_path, lines, config("a", steps=2)))
     assert {name: run.series(name).to_dict() for name in "xy"} == {"x": {1: 1.0, 2: 9.0}, "y": {2: 1.0}}
     assert run.notes == [f"step 2 was validated twice: {accuracy} is 0.5860, was 0.6170"]
-
-
-def test_values_that_are_no_finite_numbers_are_left_out(tmp_path):
-    """The logger writes null for NaN and infinities."""
-    run = load(write_run(tmp_path / "a", [(1, {"x": math.nan, "y": 1.0, "z": -math.inf, "text": "t", "null": None})]))
-    assert [len(run.series(name)) for name in ("x", "y", "z", "text", "null", "absent")] == [0, 1, 0, 0, 0, 0]
 
 
 def test_two_spellings_of_one_benchmark_are_refused(tmp_path):
@@ -84,7 +77,6 @@ def test_samples_that_are_not_all_there_are_not_used(tmp_path, end):
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("data.max_response_length", 64),
         ("reward.custom_reward_function.reward_kwargs", {"scale": 2}),
         ("data.val_files", ["/x/other.parquet"]),
         ("data.train_batch_size", 7),

@@ -1,14 +1,16 @@
-"""`rpg score`: saved samples scored again, by judges and by reward functions."""
+"""`rpg score`: saved samples scored again, by judges and by reward functions; a reward tried on rows."""
 
 import itertools
 import json
 from pathlib import Path
 
+import pytest
 import yaml
 
 from rpg.cli import main
+from rpg.data.parquet import write
+from rpg.data.toy import toy_problems
 from rpg.results.runs import load
-from rpg.rewards import user_reward
 from rpg.rewards.user_reward import ADAPTER
 from tests.builders.runs import config, write_run, write_samples
 
@@ -73,7 +75,7 @@ def test_another_judge_on_saved_samples(tmp_path, capsys):
     assert list(run.samples(4)["pred"]) == ["7", "7", "7", "8"] * 3
 
 
-def test_a_run_is_scored_by_its_own_reward_function(tmp_path, capsys):
+def test_a_run_is_scored_by_its_own_reward_function(tmp_path):
     """The run's reward file has changed since: it now wants the last digit to be 7, and reads a kept column."""
     run_dir = saved_run(tmp_path / "run", "release", "mine")
     reward = tmp_path / "mine.py"
@@ -86,7 +88,19 @@ def test_a_run_is_scored_by_its_own_reward_function(tmp_path, capsys):
     assert score(run_dir) == 0
     run = load(run_dir / "judge-mine.py")
     assert (run.judge, run.accuracies["mine"].iloc[-1]) == ("mine.py", VERIFIED)
-    reward.write_text("import no_such_module\n")
-    user_reward.sandbox_of.cache_clear()
-    assert score(run_dir, "--out", tmp_path / "again") == 2
-    assert "No module named 'no_such_module'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("f'boxed{{{answer}}}' in response", "may not see the form that the prompt asks for (Answer: ANSWER)"),
+        ("-1 - abs(float(response.rpartition(':')[2]) - float(answer))", "3 raised"),
+    ],
+)
+def test_faults_of_a_reward_that_is_tried(tmp_path, capsys, value, said):
+    """On three rows of the toy task, which have the paper's prompt."""
+    rows, reward = tmp_path / "rows.parquet", tmp_path / "mine.py"
+    write({rows: list(toy_problems("train", seed=0, count=3))})
+    reward.write_text(f"def reward(response, answer):\n    return {value}\n")
+    assert score(rows, "--reward", reward) == 1
+    assert said in "".join(capsys.readouterr())

@@ -1,6 +1,5 @@
 """`rpg watch`: progress while a run writes, time left, the end, and saved answers."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -11,22 +10,15 @@ from rpg.results.watch_command import state
 from tests.builders.runs import config, write_run
 
 
-def write_config(directory: Path, steps: int) -> None:
-    write_run(directory, [], config(directory.name, steps=steps))
-    (directory / "metrics.jsonl").unlink()
-
-
-def log(directory: Path, step: int) -> None:
-    values = {"critic/score/mean": step / 10, "timing_s/step": 60.0, "val-core/toy/acc/mean@1": 0.25}
-    with open(directory / "metrics.jsonl", "a") as stream:
-        stream.write(json.dumps({"step": step, "data": values}) + "\n")
+def write_steps(directory: Path, *steps: int) -> None:
+    values = {"timing_s/step": 60.0, "val-core/toy/acc/mean@1": 0.25}
+    lines = [(step, {"critic/score/mean": step / 10, **values}) for step in steps]
+    write_run(directory, lines, config(directory.name, steps=6))
 
 
 def test_progress_time_left_and_values(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch):
     """A line that is half written waits; at 80 columns no word is broken."""
-    write_config(tmp_path / "r", steps=6)
-    for step in (1, 2, 3):
-        log(tmp_path / "r", step)
+    write_steps(tmp_path / "r", 1, 2, 3)
     assert main(["watch", "--once", str(tmp_path)]) == 0
     assert capsys.readouterr().out.strip() == "r  3/6, 3 min left  reward 0.300  toy 0.250  60 s a step"
     with open(tmp_path / "r" / "metrics.jsonl", "r+b") as stream:
@@ -35,8 +27,7 @@ def test_progress_time_left_and_values(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_a_run_that_no_process_holds_is_interrupted(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    write_config(tmp_path / "r", steps=6)
-    log(tmp_path / "r", 2)
+    write_steps(tmp_path / "r", 2)
     lock = take(tmp_path / "r" / RUN)
     for shown in ("2/6, 4 min left", "2/6, interrupted"):
         assert main(["watch", "--once", str(tmp_path)]) == 0
