@@ -41,11 +41,7 @@ def test_a_wrong_option_is_named_under_its_command(argv, said, capsys):
         (["lab", "--quick"], "python -m scripts.studies.lab"),  # a removed command, and options
         (["data", "build", "--low=3"], "rpg data: --low: operands are"),
         (["plan", "grpo_7b", "--nodes", "2", "trainer.nnodes=2"], "rpg plan: --nodes: as an override: "),
-        (["demo", "foo=1"], "foo=1: no such setting"),
         (["plan", "grpo_cpu"], "`rpg doctor grpo_cpu`"),
-        (["list", "--method", "dapoo"], "did you mean dapo?"),
-        (["reproduce", "8", "--methods", "DAPOO"], ": no row of 8; there are GRPO,"),
-        (["train", "grpo_cpu", "method=dapoo"], "method=dapoo: no such entry; there are cispo, dapo,"),
         (["data", "check", "x.parquet", "--model", "nope"], "nope: no tokenizer"),
     ],
 )

@@ -98,20 +98,13 @@ def test_contamination(template, test_split: str | None, tmp_path: Path, capsys:
 
 
 def test_released_files_are_read_with_warnings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The published DAPO-Math-17k: text indices, Chinese rows, repeated problems."""
+    """The published DAPO-Math-17k: text indices, Chinese rows, repeated problems; with the lengths of its prompts."""
     rows = [dapo_row(dapo_problem(n), str(n), f"i{n}") for n in range(24)]
-    code, out = check(capsys, write_rows(tmp_path / "dapo.parquet", rows * 3))
+    path = write_rows(tmp_path / "dapo.parquet", rows * 3)
+    code, out = check(capsys, path, "--model", make_toy(tmp_path) / "model")
     assert code == 0, out
+    assert "; prompts of 123 to 127 tokens, median 127" in out
     assert "72 rows, 24 problems; data_source math_dapo (72); split unknown" in out
-
-
-def test_lengths_of_prompts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = good_rows()
-    for number, row in enumerate(rows):
-        put(row, CONTENT, "word " * (10 + 90 * (number == 5)))
-    path = write_rows(tmp_path / "x.parquet", rows, SCHEMA)
-    out = check(capsys, path, "--model", make_toy(tmp_path) / "model")[1]
-    assert "prompts of 13 to 103 tokens, median 13" in out  # 3: <, user and >
 
 
 @pytest.mark.parametrize(

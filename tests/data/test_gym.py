@@ -96,7 +96,6 @@ def test_options_of_a_task_are_those_of_its_score():
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (["reasoning_gym:chain_sum", "--set", "min_term=2"], "unexpected keyword argument 'min_term'"),
         (["reasoning_gym:chain_sum", "--set", "max_terms=1", "min_terms=1", "max_digits=1", "--train-size", "20"],
          "has 10 distinct problems in 10 x 276 draws; lower --train-size"),
         (["reasoning_gym:game_of_life_halting", "--train-size", "4", "--test-size", "2"],

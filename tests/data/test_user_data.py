@@ -76,7 +76,6 @@ def test_the_split_follows_the_seed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (["--question", "Frage", "--answer", ANSWER], ["'Frage'", QUESTION]),
         ([*OWN, "--keep", "answer_end"], ["has its own answer_end"]),  # would end a response's answer
         ([*OWN, "--test-size", 10], ["--test-size 10"]),
         ([*OWN, "--template", Path(__file__).with_name("test_build.py")], ["--template: has {question} 0 times"]),

@@ -15,8 +15,6 @@ def test_damaged_checkpoints_are_passed_over_or_refused(tmp_path, capsys):
     assert find_checkpoint(tmp_path) == whole
     notes = capsys.readouterr().err.splitlines()
     assert [note.split(": ")[1] for note in notes] == [str(tmp_path / "global_step_8"), str(damaged)]
-    assert main(["export", str(damaged)]) == 2
-    assert f"{damaged}: {SHARD}" in capsys.readouterr().err
     (whole / "data.pt").write_bytes(b"DATA")  # of the same size
     assert main(["export", str(tmp_path)]) == 2
     assert "data.pt" in capsys.readouterr().err

@@ -14,7 +14,7 @@ import pytest
 from rpg.cli import main
 from rpg.registry.scripts import Script
 from rpg.results import reproduce_command
-from rpg.results.reproduce_command import choose, plan
+from rpg.results.reproduce_command import plan
 
 ROOT = Path(__file__).resolve().parents[2]
 ONE = ["--profile", "cpu", "--steps", "2", "--methods", "grpo"]
@@ -46,25 +46,16 @@ def reproduce(out: Path, *arguments: str) -> int:
     return main(["reproduce", "8", *arguments, "--out", str(out)])
 
 
-def test_the_plan_has_a_command_a_seed_and_row():
-    common = ["data.train_batch_size=64", "trainer.total_training_steps=5"]
-    planned = plan(8, choose(8, ["grpo", "rpg-urkl"]), "cpu", [1, 3], Path("/out"), common)
-    assert [directory.name for directory in planned] == [
-        f"{name}-seed{seed}" for seed in (1, 3) for name in ("grpo_cpu", "rpg_cpu_urkl1e-4")
-    ]
-    _, script, *overrides = [*planned.values()][-1]
-    assert script.endswith("cpu/run_rpg_cpu_urkl1e-4.sh")
+def test_a_command_has_its_seed_what_was_typed_and_the_table_s_own_sets():
+    (planned,) = plan(7, ["DAPO"], "gpu", [3], Path("/out"), ["data.train_batch_size=64"]).items()
+    directory, (_, script, *overrides) = planned
     settings = dict(text.split("=", 1) for text in overrides)
-    assert settings["trainer.default_local_dir"] == "/out/runs/rpg_cpu_urkl1e-4-seed3"
+    assert script.endswith("run_dapo_4b_4k.sh")
+    assert settings["trainer.default_local_dir"] == str(directory) == "/out/runs/dapo_4b_4k-seed3"
     assert [settings[key] for key in reproduce_command.SEEDS] == ["3"] * 3
-    assert (settings["trainer.total_training_steps"], settings["data.train_batch_size"]) == ("5", "64")
-
-
-def test_a_table_with_sets_of_its_own_validates_on_them():
-    (command,) = plan(7, ["DAPO"], "gpu", [1], Path("/out"), []).values()
-    (files,) = [text for text in command if text.startswith("data.val_files=")]
-    assert "minerva-math.parquet" in files
-    assert not any("total_training_steps" in text for text in command)
+    assert settings["data.train_batch_size"] == "64"
+    assert "minerva-math.parquet" in settings["data.val_files"]
+    assert "trainer.total_training_steps" not in settings
 
 
 @pytest.mark.parametrize(

@@ -14,26 +14,20 @@ from rpg.results.runs import load
 from rpg.rewards.user_reward import ADAPTER
 from tests.builders.runs import config, write_run, write_samples
 
-# answer, right by release, right by verified; one with a line end that is none in JSON
-ANSWERS = (
-    ("Answer: 7", 1, 1),
-    ("**Answer:** 7", 0, 1),
-    (r"So \boxed{7}.", 0, 1),
-    ("First\u2028then\x85 Answer: 8", 0, 0),
-)
+# right by release; verified also accepts the next two; the last has a line end that is none in JSON
+ANSWERS = {"Answer: 7": 1.0, "**Answer:** 7": 0.0, r"So \boxed{7}.": 0.0, "First\u2028then\x85 Answer: 8": 0.0}
 RELEASE, VERIFIED = 1 / 4, 3 / 4
 
 
-def saved_run(directory: Path, judge: str, source: str = "aime24") -> Path:
-    """Write a run of four steps, validated at 0, 2 and 4, with samples of 4 answers to each of 3 problems."""
+def saved_run(directory: Path, source: str = "aime24") -> Path:
+    """Write a run under judge=release, validated at 0, 2 and 4, with samples of 4 answers to each of 3 problems."""
     settings = config("rpg_cpu_urkl1e-4")
-    function = {"path": "pkg://rpg.rewards", "name": "compute_score", "reward_kwargs": {"judge": judge}}
+    function = {"path": "pkg://rpg.rewards", "name": "compute_score", "reward_kwargs": {"judge": "release"}}
     settings["reward"] = {"custom_reward_function": function}
-    accuracy = {f"val-core/{source}/acc/mean@4": RELEASE if judge == "release" else VERIFIED}
-    run_dir = write_run(directory, [(step, {} if step % 2 else accuracy) for step in range(5)], settings)
+    lines = [(step, {} if step % 2 else {f"val-core/{source}/acc/mean@4": RELEASE}) for step in range(5)]
+    run_dir = write_run(directory, lines, settings)
     samples = []
-    for n, (answer, *right) in itertools.product(range(3), ANSWERS):
-        acc = float(right[judge == "verified"])
+    for n, (answer, acc) in itertools.product(range(3), ANSWERS.items()):
         samples.append({"input": f"what is {n} + 7?", "output": answer, "gts": "7", "score": 2 * acc - 1, "acc": acc,
                         "pred": "?", "data_source": source, "extra_info": json.dumps({"split": "test"})})  # fmt: skip
     for step in (0, 2, 4):
@@ -47,7 +41,7 @@ def score(*arguments: object) -> int:
 
 def test_an_answer_without_a_score_counts_as_wrong(tmp_path, capsys):
     """As in a run, and also in later tables."""
-    run_dir = saved_run(tmp_path / "run", "release")
+    run_dir = saved_run(tmp_path / "run")
     (reward := tmp_path / "mine.py").write_text("""
 def strict(response, answer):
     if "8" in response:
@@ -62,7 +56,7 @@ def strict(response, answer):
 
 
 def test_another_judge_on_saved_samples(tmp_path, capsys):
-    run_dir = saved_run(tmp_path / "run", "release")
+    run_dir = saved_run(tmp_path / "run")
     assert score(run_dir, "--judge", "verified") == 0
     shown = capsys.readouterr().out
     assert "| RPG-URKL (judge release) | 0.2500 | 0.2500" in shown
@@ -77,7 +71,7 @@ def test_another_judge_on_saved_samples(tmp_path, capsys):
 
 def test_a_run_is_scored_by_its_own_reward_function(tmp_path):
     """The run's reward file has changed since: it now wants the last digit to be 7, and reads a kept column."""
-    run_dir = saved_run(tmp_path / "run", "release", "mine")
+    run_dir = saved_run(tmp_path / "run", "mine")
     reward = tmp_path / "mine.py"
     wanted = "response.strip('.}')[-1] == '7' and row['split'] == 'test'"
     reward.write_text(f"def reward(response, answer, row):\n    return int({wanted})\n")

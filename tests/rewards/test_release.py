@@ -1,36 +1,24 @@
 """The judge `release` against verl's code and math-verify."""
 
-import importlib.util
 import itertools
 import re
-from pathlib import Path
-from types import ModuleType
+import runpy
+from importlib import metadata
+from types import SimpleNamespace
 
 import pytest
-from endings import PIECES, endings
+from endings import endings
 
-from rpg.rewards import compute_score, release
+from rpg.rewards import compute_score
 
 CORPUS = 8_000
-
-
-@pytest.fixture(scope="module")
-def verl() -> ModuleType:
-    """Return verl's score for DAPO-Math, loaded from its file, because importing verl takes ten seconds."""
-    found = importlib.util.find_spec("verl")
-    assert found is not None
-    assert found.submodule_search_locations
-    path = Path(found.submodule_search_locations[0]) / "utils/reward_score/math_dapo.py"
-    spec = importlib.util.spec_from_file_location("math_dapo", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+# verl's score for DAPO-Math, from its file, because importing verl takes ten seconds
+MATH_DAPO = metadata.distribution("verl").locate_file("verl/utils/reward_score/math_dapo.py")
+verl = SimpleNamespace(**runpy.run_path(str(MATH_DAPO)))
 
 
 @pytest.mark.slow
-def test_no_difference_on_a_made_corpus(verl: ModuleType) -> None:
+def test_no_difference_on_a_made_corpus() -> None:
     """verl 0.9.1 scores like the release with an "Answer:"; without one it uses \\boxed{}."""
     right, boxed = 0, 0
     for response, truth in endings(CORPUS, seed=1):
@@ -46,12 +34,6 @@ def test_no_difference_on_a_made_corpus(verl: ModuleType) -> None:
     assert 0.1 < right / CORPUS < 0.95  # a corpus that is all right, or all wrong, would show nothing
 
 
-def test_no_difference_on_every_pair_of_pieces(verl: ModuleType) -> None:
-    for first, second in itertools.product(PIECES, PIECES):
-        text = f"4{first}{second}2"
-        assert release.normalize(text) == verl.normalize_final_answer(text), (first, second)
-
-
 LIBRARY = [
     (r"So $\boxed{\frac{2}{4}}$.", r"\frac{1}{2}", True),
     ("The answer is 0.5", r"\frac{1}{2}", True),
@@ -61,7 +43,6 @@ LIBRARY = [
     ("Answer: x+1", "1+x", False),  # an expression with letters outside of LaTeX is none
     (r"Answer: $\frac{1}{$", r"\frac{1}{2}", False),
     ("", "5", False),
-    ("nothing", "5", False),
     ("Answer: $5$", "", False),
     ("Answer: $5$", "}{", False),
     ("\udc80 Answer: $5$ \x00", "5", True),
