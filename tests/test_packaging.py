@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tarfile
 import tomllib
 import zipfile
 from collections import defaultdict
@@ -59,12 +58,7 @@ def wheel(tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "uv", "build", "--no-build-isolation", "--out-dir", str(out)]
     subprocess.run([*command, "--python", sys.executable, str(source)], check=True, capture_output=True, timeout=600)
-    (sdist,) = out.glob("rpg_verl-*.tar.gz")  # uv builds the wheel from it
-    with tarfile.open(sdist) as archive:
-        names = {name.partition("/")[2] for name in archive.getnames()}
-    assert {"LICENSE", "README.md", "pyproject.toml", "rpg/recipe/launch.sh"} <= names
-    assert not any(name.startswith("tests") for name in names)
-    (built,) = out.glob("rpg_verl-*.whl")
+    (built,) = out.glob("rpg_verl-*.whl")  # uv builds it from the sdist
     return built
 
 
@@ -234,13 +228,16 @@ TRIED = [  # arguments in a directory with a CSV, a reward and two runs; exit co
 
 @pytest.mark.slow
 def test_commands(installed, tmp_path):
-    """Each command once; test_base_alone tries `rpg verify`, test_runs_start_from_the_wheel `rpg demo`."""
+    """Each command once; test_base_alone tries `rpg verify`."""
     assert {arguments.split()[0] for arguments, *_ in TRIED} >= COMMANDS.keys() - {"verify", "demo"}
     (tmp_path / "mine.csv").write_text("Q,A\n" + "".join(f"What is {n} + {n}?,{2 * n}\n" for n in range(20)))
     (tmp_path / "reward.py").write_text("def compute_score(data_source, solution_str, ground_truth, extra_info):\n"
                                         "    return float(ground_truth in solution_str)\n")  # fmt: skip
-    config = yaml.safe_load(installed.run(tmp_path, "rpg", "train", "grpo_cpu", DRY_RUN="1"))
+    assert f"path: {tmp_path}/runs/toy/model" in installed.run(tmp_path, "rpg", "demo", "--model", "toy", DRY_RUN="1")
+    script = installed.site / "rpg/recipe/cpu/run_grpo_cpu.sh"  # starts the environment's Python, which is not active
+    config = yaml.safe_load(installed.run(tmp_path, "bash", script, DRY_RUN="1"))
     assert config["trainer"]["experiment_name"] == "grpo_cpu"
+    assert config["data"]["train_files"] == str(tmp_path / "runs/toy/toy_train.parquet")
     for seed in (1, 2):
         config["data"]["seed"] = seed
         data = {"val-core/toy_sum/acc/mean@1": 0.3, "critic/score/mean": 0.1 * seed}
@@ -252,25 +249,7 @@ def test_commands(installed, tmp_path):
     assert (tmp_path / "plots/panels.png").is_file()
 
 
-@pytest.mark.slow
-def test_runs_start_from_the_wheel(installed, tmp_path):
-    """The demo and a launch script start the environment's interpreter, which no variable names."""
-    script = installed.site / "rpg/recipe/cpu/run_grpo_cpu.sh"
-    for command in (["rpg", "demo", "--model", "toy"], ["bash", script]):
-        printed = installed.run(tmp_path, *command, DRY_RUN="1")
-        config = yaml.safe_load(printed[printed.index("actor_rollout_ref:") :].partition("\nmetrics, configuration")[0])
-        assert config["actor_rollout_ref"]["model"]["path"] == str(tmp_path / "runs/toy/model")
-        assert config["data"]["train_files"] == str(tmp_path / "runs/toy/toy_train.parquet")
-
-
 @pytest.mark.full
 def test_both_environments_resolve_on_both_pythons():
-    ended = subprocess.run(
-        ["bash", "scripts/check_requirement.sh"], cwd=ROOT, capture_output=True, text=True, timeout=1200
-    )
-    assert ended.returncode == 0, ended.stderr
-    for version in ("3.11", "3.12"):
-        line, lock = [line for line in ended.stdout.splitlines() if line.startswith(f"Python {version}:")]
-        assert "requirements/cpu.txt is complete" in lock
-        for pinned in ("verl==0.9.1", "torch==2.11.0", "vllm==0.24.0", "transformers==5.9.0", "flash-attn==2.8.3"):
-            assert pinned in line
+    """The script compares what it resolves with requirement.txt and requirements/cpu.txt."""
+    subprocess.run(["bash", "scripts/check_requirement.sh"], cwd=ROOT, check=True, timeout=1200)
