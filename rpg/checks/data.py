@@ -143,7 +143,7 @@ def agent_loops(run: RunConfig) -> Findings:
     """verl knows the agent loop of every row, by the column agent_name; it would leave out each response."""
     from omegaconf import OmegaConf
     from verl.experimental.agent_loop.agent_loop import _agent_loop_registry
-    from verl.experimental.agent_loop.utils import resolve_config_path  # also of verl 0.9.0
+    from verl.experimental.agent_loop.utils import resolve_config_path  # type: ignore  # where verl 0.9.0 has it
 
     listed = f"{ROLLOUT}.agent.agent_loop_config_path"
     more: Any = OmegaConf.to_container(OmegaConf.load(resolve_config_path(run[listed]))) if run[listed] else []
