@@ -33,14 +33,9 @@ def test_a_refusal_by_verl_leaves_nothing_behind(toy, capsys):
     assert not (toy / "run").exists()
 
 
-def test_another_verl_is_refused_unless_it_is_allowed(toy, monkeypatch, capsys):
+def test_another_verl_is_refused(toy, monkeypatch, capsys):
     monkeypatch.setattr(version, "installed", lambda: "0.10.0")
-    monkeypatch.delenv(version.ALLOW, raising=False)
-    with monkeypatch.context() as patch:
-        patch.setattr(compose, "compose_config", lambda overrides: pytest.fail("it was composed"))
-        assert start.start(None, overrides(toy)) == 2
+    monkeypatch.setattr(compose, "compose_config", lambda overrides: pytest.fail("it was composed"))
+    assert start.start(None, overrides(toy)) == 2
     assert "verl=0.10.0" in capsys.readouterr().err
     assert not (toy / "run").exists()
-    monkeypatch.setenv(version.ALLOW, "1")
-    _, notes = compose.compose(None, overrides(toy))
-    assert [note for note in notes if note.startswith("warning: verl=0.10.0: is not ")]
