@@ -1,4 +1,4 @@
-"""Memory of a run on GPUs, from its model's shape and its settings, for `rpg plan`.
+"""Memory of a run on GPUs, from its model's shape and its settings, for `rpg plan` and doctor's check `memory`.
 
 The estimates detect a run that cannot fit; they do not replace a trial of a few steps. docs/gpu.md compares two of an
 update with a GPU.

@@ -1,4 +1,4 @@
-"""All checks of a run, in three stages and in the order in which they run. They do not start Ray.
+"""All checks of a run, in the stages and the order in which they run. They do not start Ray.
 
 What holds before, compose.py and the constructor of RunConfig ensure: verl's version, decisions, types and ranges. A
 check is added only if without it a result would be silently wrong, or hours of GPUs lost.
@@ -39,7 +39,6 @@ PLACE: tuple[Check, ...] = (
     machine.working_directory,
     machine.shared_memory,
     machine.disk,
-    machine.memory,
 )
 # in seconds to minutes: they import verl or transformers, call the reward function, or read a checkpoint
 SLOW: tuple[Check, ...] = (
@@ -52,7 +51,8 @@ SLOW: tuple[Check, ...] = (
     user.reward_trial,
     checkpoint.checkpoint,
 )
-CHECKS = (*SETTINGS, *PLACE, *SLOW)
+ESTIMATES: tuple[Check, ...] = (machine.memory,)  # of `rpg doctor` alone: an estimate ends no start
+CHECKS = (*SETTINGS, *PLACE, *SLOW, *ESTIMATES)
 
 
 def findings(check: Check, run: RunConfig) -> list[Diagnostic]:

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from rpg import gpu_host, plan
-from rpg.checks import machine
+from rpg.checks import machine, preflight
 from rpg.cli import main
 from rpg.config.compose import compose
 from rpg.verl_plugin.resolvers import detected_memory
@@ -62,8 +62,10 @@ def test_visible_gpus(two_gpus, monkeypatch, value, indices, gigabytes):
 def test_the_smallest_gpu_must_hold_the_run(two_gpus, tmp_path, capsys):
     assert main(["plan", "grpo_7b"]) == 1
     assert "DOES NOT FIT 8 x 25.8 GB" in capsys.readouterr().out
-    (found,) = machine.memory(compose("grpo_7b", [])[0])  # of doctor and of a start
+    (found,) = machine.memory(compose("grpo_7b", [])[0])
     assert "25.8 GB do not hold the run: " in str(found)
+    assert machine.memory in preflight.CHECKS  # of doctor
+    assert machine.memory not in (*preflight.SETTINGS, *preflight.PLACE, *preflight.SLOW)  # of a start
     answers(tmp_path / "bin", "580.65.06", "Enabled")  # a GPU in parts has no memory that is known
     assert [gpu.index for gpu in gpu_host.visible()] == [1]
     for answer in ("exit 9", "echo a,b,c,d,e,f"):
