@@ -26,7 +26,7 @@ from verl.utils.config import omega_conf_to_dataclass
 
 from rpg.config import types
 from rpg.config.compose import compose_config, resolve
-from rpg.config.run_config import RunConfig
+from rpg.dotted import value_at
 
 ROOT = Path(__file__).resolve().parents[1]
 CONTRACT = ROOT / "tests/verl_plugin/verl_contract.yaml"
@@ -119,7 +119,7 @@ def unknown_keys() -> Iterator[str]:
     yield from map(str, types.errors(config))
     for section in ("actor_rollout_ref.actor", "actor_rollout_ref.rollout", "algorithm"):
         try:
-            omega_conf_to_dataclass(OmegaConf.create(RunConfig(config)[section]))
+            omega_conf_to_dataclass(OmegaConf.create(value_at(config, section)))
         except Exception as error:  # noqa: BLE001  # Hydra's, OmegaConf's, and what verl asserts
             yield f"{section}: {error}"
 
