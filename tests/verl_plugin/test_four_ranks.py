@@ -33,7 +33,9 @@ VARIANTS = {
     "lora": [*ADAMW, FP32, "adapter=lora", "reference=old", *OFFLOADED],
 }
 COMPARED = ("actor/pg_loss", "actor/rpg_", "grad_norm", "off_policy/", "reference/", "lr")
-BOUND = {"bf16": 0.3}  # a mean over ranks or tokens that is wrong is half or twice as large, another training is 1 away
+BOUND = {"bf16": 0.1}
+# bfloat16, four ranks beside one, third iteration, whose weights are apart: a wrong mean is half or twice as large
+APART = 0.3
 RESHARDED = ["schedule-free", "bf16"]
 ROWS, MASKED, SAVE_AFTER = 16, 1, 2  # rows of a batch; the iteration in which the last rank of four has no token
 
@@ -158,8 +160,9 @@ def test_four_ranks_are_one(path, name):
     # Float32: sums in another order. AdamW's first steps have the sign of the gradient, in which bfloat16 (4e-3 of an
     # activation, in micro-batches of other sizes) flips many that are nearly 0.
     assert apart < BOUND.get(name, 1e-2)
-    for ours, theirs in zip(four["metrics"], one["metrics"], strict=True):
-        assert compared(ours, name) == pytest.approx(compared(theirs, name), rel=BOUND.get(name, 1e-3), abs=1e-4)
+    for iteration, (ours, theirs) in enumerate(zip(four["metrics"], one["metrics"], strict=True)):
+        bound = APART if name == "bf16" and iteration == SAVE_AFTER else BOUND.get(name, 1e-3)
+        assert compared(ours, name) == pytest.approx(compared(theirs, name), rel=bound, abs=1e-4)
         assert ours["skipped_steps"] == 0
         for key in ("reference/age", "reference/updates"):
             assert ours.get(key) == theirs.get(key)
