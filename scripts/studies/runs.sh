@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # The runs of a study, into docs/results/NAME.parquet; all but pretrained on chain_sum (scripts/studies/chain.py).
-#   bash scripts/studies/runs.sh pretrained|study|factors|stability|ahead [OVERRIDE...]
+#   bash scripts/studies/runs.sh pretrained|study|penalty|factors|stability|ahead [OVERRIDE...]
 #   SEEDS="1 2" bash scripts/studies/runs.sh factors
 # pretrained: SmolLM2-135M on sums, five seeds (rpg/toy/smollm2.py).
 # study: the twelve rows of the paper's table 8 and GRPO-corrected with 16 optimizer steps per batch as in the paper,
-#   three seeds; on six others two losses with exchanged advantages, and the methods that were highest and lowest; GRPO
-#   with the length penalty of the eight rows (expectations.md, 7).
+#   three seeds; on six others two losses with exchanged advantages, and the methods that were highest and lowest.
+# penalty: GRPO with and without the length penalty of the eight rows, beside one of these (expectations.md, 7).
 # factors: filter on or off, advantages divided by the group's deviation or not, RPG-REINFORCE-URKL or DAPO, in every
 #   combination, with equal shaping, bounds (0.2, 0.28), batches and validation; with the filter also at half the rate,
 #   which the release gives RPG-REINFORCE.
@@ -20,7 +20,7 @@ rpg=$PWD/.venv/bin/rpg
 [[ -x $rpg ]] || rpg=rpg
 python=${rpg%rpg}python
 name=${1:-}
-[[ $name =~ ^(pretrained|study|factors|stability|ahead)$ ]] || { sed -n 3p scripts/studies/runs.sh >&2; exit 2; }
+[[ $name =~ ^(pretrained|study|penalty|factors|stability|ahead)$ ]] || { sed -n 3p scripts/studies/runs.sh >&2; exit 2; }
 shift
 runs=$PWD/checkpoints/$name rf=rpg_cpu_urkl1e-4_rf
 actor=actor_rollout_ref.actor sampling=actor_rollout_ref.rollout.val_kwargs
@@ -62,8 +62,14 @@ study() {
     table_8 advantages_twice "grpo rpg-reinforce-urkl" "$@" # what a seed does not fix
     table_8 extremes/highest reinforce++ "$@"
     table_8 extremes/lowest rpg-fkl "$@"
-    seeds=(2 3 4 5 6 7 8 9)
-    table_8 penalty grpo reward.reward_kwargs.overlong_buffer_cfg.enable=true "$@"
+}
+
+penalty() {
+    local seeds
+    for seeds in ${SEEDS:-2 3 4 5 6 7 8 9}; do
+        table_8 with grpo reward.reward_kwargs.overlong_buffer_cfg.enable=true "$@"
+        table_8 without "grpo rpg-reinforce-urkl" "$@"
+    done
 }
 
 factors() {
