@@ -65,9 +65,11 @@ study() {
 }
 
 penalty() {
-    local seeds
+    local seeds penalised=(method=null clip=0.2_0.2 rpg.method=grpo algorithm.adv_estimator=grpo
+        algorithm.filter_groups.enable=false "$actor.use_kl_loss=true" "$actor.kl_loss_type=low_var_kl"
+        "$actor.kl_loss_coef=1e-3" reward.reward_kwargs.overlong_buffer_cfg.enable=true) # else those of method=grpo
     for seeds in ${SEEDS:-2 3 4 5 6 7 8 9}; do
-        table_8 with grpo reward.reward_kwargs.overlong_buffer_cfg.enable=true "$@"
+        table_8 with grpo "${penalised[@]}" "$@"
         table_8 without "grpo rpg-reinforce-urkl" "$@"
     done
 }
