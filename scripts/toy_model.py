@@ -23,8 +23,8 @@ from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM,
 
 from rpg.data.parquet import Problem
 from rpg.data.template import format_prompt
-from rpg.data.toy import toy_problems
 from rpg.rewards import compute_score
+from rpg.toy.sums import toy_problems
 
 # Qwen2.5's turn markers, so that the toy prompt has the form of real ones
 CHAT_TEMPLATE = (

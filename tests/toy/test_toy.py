@@ -7,26 +7,20 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from rich.console import Console
 
 from rpg.cli import main
 from rpg.data.parquet import SCHEMA, write
 from rpg.data.template import format_prompt
-from rpg.data.toy import split_of, toy_problems
-from rpg.toy import smollm2
-from rpg.toy.sums import MODEL
-
-
-def build(folder: Path, *options: str) -> tuple[list[dict], list[dict]]:
-    assert main(["data", "build", "toy", "--out", str(folder), *options]) == 0
-    train = pq.read_table(folder / "toy_train.parquet")
-    test = pq.read_table(folder / "toy_test.parquet")
-    assert train.schema.equals(SCHEMA)
-    assert test.schema.equals(SCHEMA)
-    return train.to_pylist(), test.to_pylist()
+from rpg.toy import smollm2, sums
+from rpg.toy.sums import MODEL, split_of, toy_problems
 
 
 def test_files_hold_distinct_problems_of_disjoint_splits_in_the_schema(tmp_path: Path) -> None:
-    train, test = build(tmp_path)
+    sums.prepare(tmp_path, Console())
+    tables = [pq.read_table(tmp_path / f"toy_{split}.parquet") for split in ("train", "test")]
+    assert all(table.schema.equals(SCHEMA) for table in tables)
+    train, test = (table.to_pylist() for table in tables)
     problems = [{row["extra_info"]["raw_problem"] for row in rows} for rows in (train, test)]
     assert [len(train), len(test)] == [len(texts) for texts in problems] == [2048, 256]
     assert not problems[0] & problems[1]
@@ -49,19 +43,6 @@ def test_a_pair_keeps_its_split_when_seed_and_order_change() -> None:
 
 def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
-def test_sizes_are_those_asked_for_and_a_refused_build_changes_no_file(tmp_path, capsys) -> None:
-    """An old file beside a new one could have the same problems."""
-    sizes = ["--train-size", "7", "--test-size", "3"]
-    sums = [[int(row["reward_model"]["ground_truth"]) for row in rows] for rows in build(tmp_path, *sizes)]
-    assert [len(split) for split in sums] == [7, 3]
-    before = contents(tmp_path)
-    for train, test, named in (("10", "99999", "99999"), ("0", "10", "toy_train.parquet")):
-        command = ["data", "build", "toy", "--out", str(tmp_path), "--train-size", train, "--test-size", test]
-        assert main(command) == 2
-        assert named in capsys.readouterr().err
-        assert contents(tmp_path) == before
 
 
 def test_files_written_together_are_all_replaced_or_none(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def build_worker(
 
 def toy_tokenizer() -> Any:
     from rpg.data.template import format_prompt
-    from rpg.data.toy import toy_problems
+    from rpg.toy.sums import toy_problems
     from scripts import toy_model as model
 
     problems = toy_problems("train", seed=0, count=512)
