@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rpg.names import DIVERGENCES
-from rpg.registry.datasets import DATASETS, PUBLISHED, DataSet
+from rpg.registry.datasets import DATASETS, DataSet
 from rpg.registry.methods import FIGURES, ROWS, SHORT, Method, label_of, script_of
 
 RECIPE = Path(__file__).resolve().parents[1] / "recipe" / "rpg"
@@ -222,7 +222,7 @@ def data_sets() -> str:
 
 
 def _data_set(row: DataSet) -> str:
-    split = row.hub_split if row.name in PUBLISHED else None
+    split = row.hub_split if row.repository and row.split != "both" else None
     place = ", ".join(filter(None, (row.repository, row.config, split))) or "generated"
     rows = f", {row.repeat} rows each" if row.repeat != 1 else ""
     return f"- {' and '.join(row.files)}: {row.problems} problems{rows}; {place}; `{row.data_source}`, {row.answers}"

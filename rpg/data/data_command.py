@@ -6,22 +6,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from omegaconf import OmegaConf
+
 from rpg.arguments import at_least
-from rpg.data import tables, toy
-from rpg.data.build import SPLITS, write_splits
+from rpg.data import tables
+from rpg.data.build import write_splits
 from rpg.data.check import check_files, score_remedy
 from rpg.data.few_shot import with_examples
 from rpg.data.parquet import write
-from rpg.data.published import problem_keys
 from rpg.data.readers import HUB, DataError
+from rpg.data.rows import problem_keys
 from rpg.data.template import QUESTION
 from rpg.diagnostics import shown
-from rpg.registry.datasets import GYM, OF_SPELLING, PUBLISHED, WITH_SPLITS, DataSet
+from rpg.registry.datasets import GYM, OF_SPELLING, PUBLISHED, DataSet
 from rpg.rewards import JUDGES, is_known
 from rpg.rewards.user_reward import reward_file
-
-SETS = {**PUBLISHED, **WITH_SPLITS}
-TOY = "toy"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     build = actions.add_parser("build", help="write the parquet files of a problem set, or of your own data")
     build.epilog = "example: rpg data build --from mine.csv --question Q --answer A --name mine --test-size 200"
-    add, names = build.add_argument, ", ".join((TOY, *SETS, f"{GYM}:TASK"))
+    add, names = build.add_argument, ", ".join((*PUBLISHED, f"{GYM}:TASK"))
     add("set_name", nargs="?", metavar="NAME", help=f"{names} (data/README.md); none for your own data")
     add("--from", dest="origin", metavar="FILE", help="a parquet, JSON, JSONL or CSV file (.gz too), a folder of them "
         f"or of save_to_disk, or {HUB}OWNER/NAME[:CONFIG] (default: the set on the hub)")  # fmt: skip
@@ -40,10 +39,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--keep", metavar="COLUMN", nargs="+", default=[], help="columns that your reward function reads")
     add("--set", metavar="KEY=VALUE", nargs="+", action="extend", dest="options", default=[],
         help=f"options of {GYM}'s task")  # fmt: skip
-    add("--train-size", metavar="N", type=at_least(0),
-        help=f"training problems (default: all; of toy and {GYM} 2048)")  # fmt: skip
+    add("--train-size", metavar="N", type=at_least(0), help=f"training problems (default: all; of {GYM} 2048)")
     add("--test-size", "--test-rows", metavar="N", type=at_least(0),
-        help=f"test problems (default: all of the test split, else one in ten; of toy and {GYM} 256)")  # fmt: skip
+        help=f"test problems (default: all of the test split, else one in ten; of {GYM} 256)")  # fmt: skip
     add("--seed", type=int, default=0, help="selects the problems that are drawn (default: 0)")
     add("--exclude", metavar="FILE", nargs="+", type=Path, default=[],
         help="leave out the problems of these files, built or as published")  # fmt: skip
@@ -76,18 +74,13 @@ def build(args: argparse.Namespace) -> tuple[list[Path], bool]:
     """Write the files, all or none; return them, and whether a rule of rpg scores their rows."""
     kind, _, task = (args.set_name or "").partition(":")
     template = args.template.read_text(encoding="utf-8-sig") if args.template else None
-    exclude, source = {key for path in args.exclude for key in problem_keys(path)}, None
-    wanted = {"train": args.train_size, "test": args.test_size}
-    sizes = {split: toy.SIZES[split] if size is None else size for split, size in wanted.items()}
-    if args.set_name == TOY:
-        problems = [problem for split in SPLITS for problem in toy.toy_problems(split, args.seed, sizes[split])]
-    elif kind == GYM:
+    exclude = {key for path in args.exclude for key in problem_keys(path)}
+    if kind == GYM:
         if not is_known(GYM):
             raise DataError(f"{args.set_name}: {score_remedy(GYM)}")
-        from omegaconf import OmegaConf
-
         from rpg.data import gym  # imports the library
 
+        source, sizes = DataSet(task, "expression", split="both"), {"train": args.train_size, "test": args.test_size}
         options: Any = OmegaConf.to_container(OmegaConf.from_dotlist(args.options))
         problems = gym.problems_of(task, options, sizes, args.seed, exclude)
         template = template if template or args.few_shot else gym.TEMPLATE
@@ -101,12 +94,12 @@ def build(args: argparse.Namespace) -> tuple[list[Path], bool]:
         problems = with_examples(problems, args.few_shot, template, args.seed)
     elif template is not None and template.count(QUESTION) != 1:
         raise DataError(f"--template: has {QUESTION} {template.count(QUESTION)} times; write it once")
-    name = args.name or (source.name if source else task or kind)
-    if source and source.split != "both":
-        written = [args.out / f"{name}.parquet"]
-        write({written[0]: problems}, source.repeat, template)
+    source = replace(source, name=args.name or source.name)
+    if source.split == "both":
+        written = write_splits(args.out, source.name, problems, template)
     else:
-        written = write_splits(args.out, name, problems, template)
+        written = [args.out / source.files[0]]
+        write({written[0]: problems}, source.repeat, template)
     source_name = problems[0].data_source
     if not is_known(source_name):
         print(f"note: no rule of rpg scores data_source {shown(source_name)}; {score_remedy(source_name)}")
@@ -115,18 +108,15 @@ def build(args: argparse.Namespace) -> tuple[list[Path], bool]:
 
 def table(args: argparse.Namespace) -> DataSet:
     """Return the published set or the user's table, with the columns and the data_source of the options."""
-    if args.set_name and args.set_name not in SETS:
-        raise DataError(f"{args.set_name!r} is not a set; one of {', '.join((TOY, *SETS))}; for your own data leave "
-                        "it out and give --from FILE --question COLUMN --answer COLUMN --name NAME")  # fmt: skip
+    if args.set_name and args.set_name not in PUBLISHED:
+        raise DataError(f"{args.set_name!r} is not a set; one of {', '.join(PUBLISHED)}; for your own data leave it "
+                        "out and give --from FILE --question COLUMN --answer COLUMN --name NAME")  # fmt: skip
     if not args.set_name and not (args.origin and args.question and args.answer):
         raise DataError("give a NAME, or --from FILE --question COLUMN --answer COLUMN")
     of_file = re.split("[.:]", Path((args.origin or "").removeprefix(HUB)).name)[0]
     # the answers of a user's own are taken as they are
-    source = SETS.get(args.set_name) or DataSet(args.name or of_file, "expression", split="both")
-    if args.question:
-        source = replace(source, problem_columns=(args.question,))
-    if args.answer:
-        source = replace(source, answer_columns=(args.answer,))
+    source = PUBLISHED.get(args.set_name) or DataSet(args.name or of_file, "expression", split="both")
+    source = replace(source, question=args.question or source.question, answer=args.answer or source.answer)
     if written := args.data_source:  # results are logged by data_source, and two sets stay two
         name = args.name or source.name
         is_rule = written in OF_SPELLING and written != name

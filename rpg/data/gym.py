@@ -19,18 +19,22 @@ from rpg.rewards.gym import answer
 from rpg.rewards.user_reward import WRONG
 
 TEMPLATE = f"{SYSTEM_PROMPTS['default']}\n{QUESTION}"  # asks for <answer>
+SIZES = {"train": 2048, "test": 256}
 DRAWS = 10  # for each wanted problem, before the task has too few
 
 
 def problems_of(
-    task: str, options: Mapping[str, Any], sizes: Mapping[str, int], seed: int, exclude: Collection[bytes] = ()
+    task: str, options: Mapping[str, Any], sizes: Mapping[str, int | None], seed: int, exclude: Collection[bytes] = ()
 ) -> list[Problem]:
     """Return the first distinct problems of a task: the test split, then the training split.
+
+    sizes: of the splits; None: as SIZES.
 
     Raises DataError if the library refuses the task or its options, if it has fewer problems, or if its rule scores a
     wrong answer like the right one.
     """
-    count = sum(sizes.values())
+    wanted = {split: SIZES[split] if size is None else size for split, size in sizes.items()}
+    count = sum(wanted.values())
     drawn = ((f"{GYM}:{task}, problem {n}", to_problem(task, options, entry))
              for n, entry in enumerate(entries(task, options, count, seed)))  # fmt: skip
     kept = distinct_problems(drawn, exclude, count)
@@ -39,7 +43,7 @@ def problems_of(
         raise DataError(f"{GYM}:{task}: {what}; lower --train-size or --test-size, or widen its options with --set")
     if any(answer(f"<answer>{WRONG}</answer>", problem.columns[GYM])[0] >= 1.0 for problem in kept):
         raise DataError(f"{GYM}:{task}: the library scores the answer {WRONG!r} 1.0; take another task")
-    return [replace(problem, split="test" if n < sizes["test"] else "train") for n, problem in enumerate(kept)]
+    return [replace(problem, split="test" if n < wanted["test"] else "train") for n, problem in enumerate(kept)]
 
 
 def entries(task: str, options: Mapping[str, Any], count: int, seed: int) -> Iterator[dict[str, Any]]:

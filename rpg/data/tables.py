@@ -4,17 +4,23 @@ import random
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from decimal import Decimal
+from numbers import Integral, Real
 from typing import Any
+
+import numpy as np
 
 from rpg.data.build import distinct_problems
 from rpg.data.parquet import SCHEMA, Problem
-from rpg.data.published import answer_text, as_integer_text, problem_in, value_in
 from rpg.data.readers import DataError, read
+from rpg.data.rows import problem_of
 from rpg.registry.datasets import DataSet
-from rpg.rewards.extract import ANSWER_END, boxes
+from rpg.rewards.extract import ANSWER_END, IN_DOLLARS, boxes
+from rpg.rewards.number import plain_number
 
 # CJK ideographs, kana and hangul; full-width punctuation alone also occurs in English rows
 NOT_ENGLISH = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0002fa1f]")
+DEGREES = re.compile(r"\s*(?:\^\s*\{?\s*\\circ\s*\}?|°)$")  # the answer to II-5 of AIME 2025 has them
 GSM8K_MARK = "####"  # the last line of GSM8K's answers: "#### 72"
 TEST_SHARE = 0.1
 # names of the row that a reward function gets, and of extra_info
@@ -65,12 +71,14 @@ def problems_of(
 
 def to_problem(source: DataSet, keep: Sequence[str], row: dict[str, Any], split: str, place: str) -> Problem | str:
     """Return the problem of a row, or the reason to leave it out. Raises DataError for an unknown column."""
-    is_published = bool(source.repository)
-    text = (problem_in if is_published else value_in)(row, place, source.problem_columns)
-    model: Any = row.get("reward_model")
-    in_schema = is_published and isinstance(model, dict) and not row.keys() & {*source.answer_columns}
-    answer = model.get("ground_truth") if in_schema else value_in(row, place, source.answer_columns)
-    if is_published and isinstance(answer, list):  # OlympiadBench: an element per part of the answer
+    if unknown := [name for name in (source.question, source.answer, *keep) if name not in row]:
+        raise DataError(f"{place}: no column {unknown[0]!r}; it has {', '.join(map(repr, row)) or 'none'}")
+    text, answer = row[source.question], row[source.answer]
+    if isinstance(answer, dict):  # verl's schema, in which DAPO-Math-17k is published
+        text, answer = problem_of(row), answer.get("ground_truth")
+    if source.context and row.get(source.context):
+        text = f"{row[source.context].strip()}\n\n{text}"
+    if source.repository and isinstance(answer, list):  # OlympiadBench: an element per part of the answer
         answer = ", ".join(answer_text(part, place) for part in answer)
     truth = answer_text(answer, place)
     if not isinstance(text, str) or not text.strip():
@@ -79,11 +87,32 @@ def to_problem(source: DataSet, keep: Sequence[str], row: dict[str, Any], split:
         return "not English"
     if not truth:
         return "empty answer"
-    if source.solution == "boxed" and not in_schema:
+    if source.solution == "boxed":
         truth = next((content for _, _, content, _ in reversed(boxes(truth))), "")
     elif source.has_integers:
         truth = as_integer_text(truth.rpartition(GSM8K_MARK)[2].strip())
     if not truth:
         return "no boxed answer" if source.solution == "boxed" else "answer is not an integer"
-    kept = {name: value_in(row, place, (name,)) for name in keep}
-    return Problem(source.data_source, text.strip(), truth, split, kept)
+    return Problem(source.data_source, text.strip(), truth, split, {name: row[name] for name in keep})
+
+
+def answer_text(answer: Any, place: str) -> str:
+    """Return an answer as text: no ".0" for integers, "0" for -0.0, no $...$. Raises DataError for another value."""
+    if answer is None or answer != answer:  # NaN
+        return ""
+    if isinstance(answer, bool) or not isinstance(answer, (str, Real, Decimal)):
+        raise DataError(f"{place}, answer: {answer!r:.80} is a {type(answer).__name__}; write it as text or a number")
+    if isinstance(answer, str):
+        dollars = IN_DOLLARS.fullmatch(answer.strip())
+        return (dollars[1] if dollars else answer).strip()
+    if isinstance(answer, Integral):
+        return str(answer)
+    single = np.float32(answer)  # 0.1 in single precision is 0.10000000149
+    written = single if single == answer and answer % 1 != 0 else answer
+    return f"{Decimal(str(written)).normalize() + 0:f}"
+
+
+def as_integer_text(text: str) -> str:
+    """Return "27" for "27", "27.0", "027" and "27^\\circ", "1000" for "1,000", and "" for anything but an integer."""
+    value = plain_number(DEGREES.sub("", text))
+    return str(int(value)) if value is not None and value.denominator == 1 else ""

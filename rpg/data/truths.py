@@ -12,8 +12,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from rpg.data.published import as_integer_text
 from rpg.data.readers import read_file
+from rpg.data.tables import as_integer_text
 from rpg.diagnostics import ABSENT, Diagnostic
 from rpg.registry.datasets import of_source
 from rpg.rewards import as_text, compute_score, is_known

@@ -29,7 +29,7 @@ class DataSet:
         written: the data_source that a build writes; default: the name.
         split: role of its rows; "both": a set with a training and a test split, a file each.
         repeat: copies of each problem, one response each: 32, for Mean@32, in the sets that 7b and 4b scripts validate.
-        problem_columns, answer_columns: names of the column; the first present one is read.
+        question, answer: names of the columns. context: of one whose text comes before the question.
         solution: "boxed" if the answer's column has a worked solution, with the answer in its last box.
     """
 
@@ -44,8 +44,9 @@ class DataSet:
     written: str = ""
     split: Literal["train", "test", "both"] = "test"
     repeat: int = 1
-    problem_columns: Sequence[str] = ("problem", "Problem", "question")
-    answer_columns: Sequence[str] = ("answer", "Answer")
+    question: str = "problem"
+    answer: str = "answer"
+    context: str = ""
     solution: Literal["", "boxed"] = ""
 
     @property
@@ -71,8 +72,7 @@ DATASETS = tuple(DataSet(**row) for row in yaml.load(_FILE.read_bytes(), yaml.CS
 BY_NAME = {row.name: row for row in DATASETS}
 OF_SPELLING = {spelling: row for row in DATASETS for spelling in (row.data_source, *row.spellings)}
 BENCHMARKS = {row.benchmark: row for row in DATASETS if row.benchmark}
-PUBLISHED = {row.name: row for row in DATASETS if row.repository and row.split != "both"}  # one file each
-WITH_SPLITS = {row.name: row for row in DATASETS if row.repository and row.split == "both"}
+PUBLISHED = {row.name: row for row in DATASETS if row.repository}
 
 
 def _key(spelling: str) -> str:

@@ -42,8 +42,9 @@ def test_every_set(name: str, tmp_path: Path) -> None:
             assert compute_score(row["data_source"], f"Answer: \\boxed{{{truth}}}", truth, judge=judge)["acc"] == 1.0
 
 
-def test_integers_in_columns_of_other_names(tmp_path: Path) -> None:
-    rows = build("aime24", write_rows(tmp_path / "p.parquet", AIME24_MAXWELL), tmp_path)
+def test_another_publishers_file_is_read_by_its_columns(tmp_path: Path) -> None:
+    columns = ["--question", "Problem", "--answer", "Answer"]
+    rows = build("aime24", write_rows(tmp_path / "p.parquet", AIME24_MAXWELL), tmp_path, *columns)
     assert [row["reward_model"]["ground_truth"] for row in rows] == ["33"] * 32 + ["80"] * 32
 
 
@@ -90,14 +91,13 @@ def test_dapo_is_stripped_deduplicated_and_english(tmp_path: Path, capsys: pytes
         assert line in report
 
 
-@pytest.mark.parametrize("kind", ["published", "built", "verl"])
-def test_excluded_files_may_be_as_published(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A published file excludes the problems that its build would write, with context."""
+@pytest.mark.parametrize("kind", ["built", "verl"])
+def test_excluded_files_are_in_verls_schema(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     published = write_rows(tmp_path / "raw.parquet", FLAT["olympiadbench"])
     texts = [row["extra_info"]["raw_problem"] for row in build("olympiadbench", published, tmp_path)]
     verls = [{"prompt": [{"content": f"{text} Think."}], "extra_info": {"question": text}} for text in texts]
     built, verl = tmp_path / "olympiadbench.parquet", write_rows(tmp_path / "verl.parquet", verls)
-    excluded = {"published": published, "built": built, "verl": verl}[kind]
+    excluded = {"built": built, "verl": verl}[kind]
     rows = [dapo_row(text, "5", "i") for text in [*texts, "Is that all?"]]
     train = build("dapo-math-17k-eng", write_rows(tmp_path / "d.parquet", rows), tmp_path, "--exclude", str(excluded))
     assert [row["extra_info"]["raw_problem"] for row in train] == ["Is that all?"]
@@ -121,6 +121,6 @@ def test_through_datasets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     source, rows = PUBLISHED["minerva-math"], FLAT["minerva-math"]
     write_rows(tmp_path / f"repository/{source.hub_split}-00000-of-00001.parquet", rows)
     local = dataclasses.replace(source, repository=str(tmp_path / "repository"))
-    monkeypatch.setitem(data_command.SETS, source.name, local)
+    monkeypatch.setitem(data_command.PUBLISHED, source.name, local)
     assert main(["data", "build", source.name, "--out", str(tmp_path / "out")]) == 0
     assert pq.read_metadata(tmp_path / "out/minerva-math.parquet").num_rows == len(rows)

@@ -139,6 +139,16 @@ def test_a_test_question_leaves_training_in_any_unicode_form(tmp_path: Path, cap
     assert [len(rows) for rows in rows_of(tmp_path, "n").values()] == [4, 1]
 
 
+def test_a_file_of_an_earlier_build_beside_a_new_one_is_refused(tmp_path: Path, capsys) -> None:
+    """It could have the same problems."""
+    options = ["--from", write_splits(tmp_path / "in", TRAIN, TRAIN[:3]), *QA, "--name", "n", "--out", tmp_path]
+    assert build(*options) == 0
+    before = {path: path.read_bytes() for path in tmp_path.glob("*.parquet")}
+    assert build(*options, "--train-size", 0) == 2
+    assert "n_train.parquet is of an earlier build" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in tmp_path.glob("*.parquet")} == before
+
+
 def test_a_test_split_without_rows_is_named_and_its_remedy_works(tmp_path: Path, capsys) -> None:
     options = ["--from", write_splits(tmp_path / "in", TRAIN, [("What is 3 + 30?", "")]), *QA, "--name", "n"]
     assert build(*options, "--out", tmp_path) == 0
