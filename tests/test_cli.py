@@ -39,7 +39,7 @@ def test_a_wrong_option_is_named_under_its_command(argv, said, capsys):
     ("argv", "said"),
     [
         (["lab", "--quick"], "python -m scripts.studies.lab"),  # a removed command, and options
-        (["data", "build", "--low=3"], "rpg data: --low: operands are"),
+        (["data", "build", "--repeat=3"], "rpg data: --repeat: for more answers"),
         (["plan", "grpo_7b", "--nodes", "2", "trainer.nnodes=2"], "rpg plan: --nodes: as an override: "),
         (["plan", "grpo_cpu"], "`rpg doctor grpo_cpu`"),
         (["data", "check", "x.parquet", "--model", "nope"], "nope: no tokenizer"),

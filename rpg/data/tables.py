@@ -23,8 +23,7 @@ NOT_ENGLISH = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af
 DEGREES = re.compile(r"\s*(?:\^\s*\{?\s*\\circ\s*\}?|°)$")  # the answer to II-5 of AIME 2025 has them
 GSM8K_MARK = "####"  # the last line of GSM8K's answers: "#### 72"
 TEST_SHARE = 0.1
-# names of the row that a reward function gets, and of extra_info
-OF_THE_ROW = ("question", "answer", "data_source", *SCHEMA.field("extra_info").type.names, ANSWER_END)
+OF_EXTRA_INFO = (*SCHEMA.field("extra_info").type.names, ANSWER_END)
 
 
 def problems_of(
@@ -41,7 +40,7 @@ def problems_of(
     Raises:
         DataError: an unknown column, an impossible split, or no usable row.
     """
-    if own := [name for name in keep if name in OF_THE_ROW]:
+    if own := [name for name in keep if name in OF_EXTRA_INFO]:
         raise DataError(f"--keep {own[0]}: the built row has its own {own[0]}; rename the column")
     rows = read(origin)
     if source.split != "both":

@@ -23,12 +23,10 @@ from rpg.rewards.sandbox import described, limit_memory
 MEMORY = 2 << 30  # bytes that calls may take beyond the imports, unless the file sets RLIMIT_DATA itself
 USUAL = ("compute_score", "reward")  # preferred names of the function
 # the forms, by the parameters that each must have
-TRL, BATCH = ("completions",), ("solution_strs", "ground_truths")
-VERL, SHORT = ("solution_str", "ground_truth"), ("response", "answer")
+TRL, BATCH, VERL = ("completions",), ("solution_strs", "ground_truths"), ("solution_str", "ground_truth")
 FORMS = (
-    "write reward(response, answer, row=None), verl's compute_score(data_source, solution_str, ground_truth, "
-    "extra_info), its batch form (data_sources, solution_strs, ground_truths, extra_infos) or TRL's "
-    "reward(completions, **columns)"
+    "write verl's compute_score(data_source, solution_str, ground_truth, extra_info), its batch form (data_sources, "
+    "solution_strs, ground_truths, extra_infos) or TRL's reward(completions, **columns)"
 )
 SCRIPT = "__mp_main__"  # the name by which multiprocessing finds what a script defines, here and in a spawned process
 # names that verl gives to its own columns of a validation
@@ -95,7 +93,7 @@ def form_of(function: Callable[..., Any]) -> tuple[str, ...] | None:
     """Return the form whose parameters a function has; verl's, if it takes any keywords; None for another function."""
     with contextlib.suppress(ValueError, TypeError):
         parameters = inspect.signature(function).parameters
-        forms = (form for form in (TRL, BATCH, VERL, SHORT) if parameters.keys() >= {*form})
+        forms = (form for form in (TRL, BATCH, VERL) if parameters.keys() >= {*form})
         return next(forms, VERL if is_open(parameters) else None)
     return None
 
@@ -126,14 +124,10 @@ def answer(source: str, response: str, truth: Any, extra: Mapping[str, Any], opt
 
 def offer(form: tuple[str, ...], source: str, response: str, truth: Any, extra: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a form offers its function for one response."""
-    question = extra.get("raw_problem")
-    verls = {"data_source": source, "solution_str": response, "ground_truth": truth, "extra_info": extra}
-    if form == SHORT:
-        row = {**extra, "data_source": source, "question": question, "answer": truth}
-        return {"response": response, "answer": truth, "row": row}
     if form == TRL:
-        columns = {"answer": truth, "solution": truth, "ground_truth": truth, "data_source": source, **extra}
-        return {**columns, "prompts": question, "completions": response}
+        columns = {**extra, "answer": truth, "solution": truth, "ground_truth": truth, "data_source": source}
+        return {**columns, "prompts": extra.get("raw_problem"), "completions": response}
+    verls = {"data_source": source, "solution_str": response, "ground_truth": truth, "extra_info": extra}
     return verls if form == VERL else {f"{name}s": value for name, value in verls.items()}
 
 

@@ -120,14 +120,14 @@ def test_truths_are_tried_by_the_runs_own_judge(furnished):
 @pytest.mark.parametrize(
     ("body", "level", "said"),
     [
-        ("return {'score': answer in response, 'format': 1}", None, ""),
-        ("return float(answer not in response)", "warning", "a wrong one score 1"),
-        ("raise KeyError(answer)", "error", "KeyError"),
+        ("return {'score': ground_truth in solution_str, 'format': 1}", None, ""),
+        ("return float(ground_truth not in solution_str)", "warning", "a wrong one score 1"),
+        ("raise KeyError(ground_truth)", "error", "KeyError"),
         ("while True: 1", "error", r"more than 0.5 s \(rpg.reward_limit\)"),
     ],
 )
 def test_doctor_tries_an_own_reward(furnished, tmp_path, body, level, said):
-    (tmp_path / "mine.py").write_text(f"def reward(response, answer):\n  {body}\n")
+    (tmp_path / "mine.py").write_text(f"def reward(solution_str, ground_truth):\n  {body}\n")
     path, riddles = f"rpg.reward={tmp_path / 'mine.py'}", furnished / "riddles.parquet"
     run, _ = compose(None, [*overrides(furnished), path, f"data.val_files={riddles}", "rpg.reward_limit=0.5"])
     preflight.refuse(run, preflight.SETTINGS + preflight.PLACE)
@@ -137,7 +137,7 @@ def test_doctor_tries_an_own_reward(furnished, tmp_path, body, level, said):
 
 
 def test_a_filter_on_a_key_that_an_own_reward_lacks(furnished, tmp_path):
-    (tmp_path / "mine.py").write_text("def reward(response, answer): return {'score': 1, 'format': 1}\n")
+    (tmp_path / "mine.py").write_text("def reward(solution_str, ground_truth): return {'score': 1, 'format': 1}\n")
     chosen = ["judge=own", f"rpg.reward={tmp_path / 'mine.py'}", "algorithm.filter_groups.enable=true"]
     for metric, errors in (("format", []), ("reward", []), ("formt", ["algorithm.filter_groups.metric"])):
         findings = user.reward_trial(run_of(furnished, *chosen, f"algorithm.filter_groups.metric={metric}"))

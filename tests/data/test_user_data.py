@@ -40,7 +40,7 @@ def questions(rows: list[dict[str, Any]]) -> list[str]:
 def test_a_csv_of_odd_columns_becomes_files_that_pass_the_check(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     table, template, reward = write_csv(tmp_path / "t.csv"), tmp_path / "prompt.txt", tmp_path / "mine.py"
     template.write_text("Q: {question}\nThink, then say {x}.")
-    reward.write_text("def reward(response, answer):\n    return float(answer in response)\n")
+    reward.write_text("def reward(solution_str, ground_truth):\n    return float(ground_truth in solution_str)\n")
     options = [*OWN, "--name", "mine", "--test-rows", 3, "--template", template, "--keep", LEVEL, "--out", tmp_path]
     assert build("--from", table, *options) == 0
     printed = capsys.readouterr().out

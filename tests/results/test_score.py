@@ -43,10 +43,10 @@ def test_an_answer_without_a_score_counts_as_wrong(tmp_path, capsys):
     """As in a run, and also in later tables."""
     run_dir = saved_run(tmp_path / "run")
     (reward := tmp_path / "mine.py").write_text("""
-def strict(response, answer):
-    if "8" in response:
+def strict(solution_str, ground_truth):
+    if "8" in solution_str:
         raise ValueError("an eight")
-    return {"score": 1.0, "acc": 1.0, "length": len(response)}
+    return {"score": 1.0, "acc": 1.0, "length": len(solution_str)}
 """)
     assert score(run_dir, "--reward", reward) == 0
     assert "3 samples without a score count as wrong" in capsys.readouterr().err
@@ -73,8 +73,8 @@ def test_a_run_is_scored_by_its_own_reward_function(tmp_path):
     """The run's reward file has changed since: it now wants the last digit to be 7, and reads a kept column."""
     run_dir = saved_run(tmp_path / "run", "mine")
     reward = tmp_path / "mine.py"
-    wanted = "response.strip('.}')[-1] == '7' and row['split'] == 'test'"
-    reward.write_text(f"def reward(response, answer, row):\n    return int({wanted})\n")
+    wanted = "solution_str.strip('.}')[-1] == '7' and extra_info['split'] == 'test'"
+    reward.write_text(f"def reward(solution_str, ground_truth, extra_info):\n    return int({wanted})\n")
     settings = yaml.safe_load((run_dir / "config.yaml").read_text())
     function = {"path": ADAPTER, "name": "compute_score", "reward_kwargs": {"file": str(reward)}}
     settings["reward"]["custom_reward_function"] = function
@@ -87,14 +87,17 @@ def test_a_run_is_scored_by_its_own_reward_function(tmp_path):
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        ("f'boxed{{{answer}}}' in response", "may not see the form that the prompt asks for (Answer: ANSWER)"),
-        ("-1 - abs(float(response.rpartition(':')[2]) - float(answer))", "3 raised"),
+        (
+            "f'boxed{{{ground_truth}}}' in solution_str",
+            "may not see the form that the prompt asks for (Answer: ANSWER)",
+        ),
+        ("-1 - abs(float(solution_str.rpartition(':')[2]) - float(ground_truth))", "3 raised"),
     ],
 )
 def test_faults_of_a_reward_that_is_tried(tmp_path, capsys, value, said):
     """On three rows of the toy task, which have the paper's prompt."""
     rows, reward = tmp_path / "rows.parquet", tmp_path / "mine.py"
     write({rows: list(toy_problems("train", seed=0, count=3))})
-    reward.write_text(f"def reward(response, answer):\n    return {value}\n")
+    reward.write_text(f"def reward(solution_str, ground_truth):\n    return {value}\n")
     assert score(rows, "--reward", reward) == 1
     assert said in "".join(capsys.readouterr())

@@ -15,7 +15,10 @@ from rpg.config.compose import compose
 from rpg.diagnostics import Refused
 from rpg.rewards.user_reward import ADAPTER, RewardError, compute_score, reward_file, sandbox_of
 
-SHORT = "def {name}(response, answer, row):\n    return float(answer in response and row['level'] == '3')\n"
+VERL = (
+    "def {name}(solution_str, ground_truth, extra_info):\n"
+    "    return float(ground_truth in solution_str and extra_info['level'] == '3')\n"
+)
 TRL = "def {name}(completions, solution, **kwargs): return [float(s in c) for s, c in zip(solution, completions)]"
 BATCH = (
     "def {name}(data_sources, solution_strs, ground_truths, extra_infos):\n"
@@ -46,10 +49,10 @@ def score(source: Path, response: str = "7", truth: Any = "7", **options: Any) -
 @pytest.mark.parametrize(
     "sources",
     [
-        ["def reward(answer, response): return answer in response"],
+        ["def reward(ground_truth, solution_str): return ground_truth in solution_str"],
         ["def reward(solution_str, ground_truth, **rest): return ground_truth in solution_str"],
-        ["from neighbour import compute_score", SHORT.format(name="reward")],
-        ["def extract(text): ...", SHORT.format(name="mine")],
+        ["from neighbour import compute_score", VERL.format(name="reward")],
+        ["def extract(text): ...", VERL.format(name="mine")],
         [TRL.format(name="accuracy_reward")],
         [TRL.format(name="reward").replace("completions,", "prompts, completions,", 1)],
         [BATCH.format(name="mine").replace("def", "async def", 1)],
@@ -67,7 +70,7 @@ def test_every_form_that_people_have_is_called(tmp_path: Path, sources: list[str
     ("source", "named"),
     [
         ("x = 1", "completions"),
-        (SHORT.format(name="a") + SHORT.format(name="b"), "a, b"),
+        (VERL.format(name="a") + VERL.format(name="b"), "a, b"),
         ("import no_such_package", r"cannot be imported: ModuleNotFoundError: .*no_such_package.*line 1\)$"),
         ("class Mute(Exception):\n    def __str__(self): raise KeyError\nraise Mute", "Mute: <exception str"),
         ("def reward(completions): return [1.0, 1.0]", "list of one"),
@@ -80,11 +83,13 @@ def test_refuses_a_file_without_one(tmp_path: Path, source: str, named: str) -> 
 
 
 def test_a_link_to_a_file_of_any_name_and_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "reward.py").symlink_to(write(tmp_path / "4fj2-blob", SHORT.format(name="reward")))
+    (tmp_path / "reward.py").symlink_to(write(tmp_path / "4fj2-blob", VERL.format(name="reward")))
     (tmp_path / "grading").mkdir()
     for name, source in (("__init__", ""), ("helpers", "def same(a, b): return a == b")):
         write(tmp_path / f"grading/{name}.py", source)
-    relative = "from .helpers import same\ndef reward(response, answer): return same(response, answer)"
+    relative = (
+        "from .helpers import same\ndef reward(solution_str, ground_truth): return same(solution_str, ground_truth)"
+    )
     write(tmp_path / "grading/mine.py", relative)
     monkeypatch.chdir(tmp_path)
     for file in (tmp_path / "reward.py", "pkg://grading.mine"):
@@ -136,8 +141,8 @@ def hang():
 def raises():
     raise KeyError("no such problem")
 
-def reward(response, answer):
-    return eval(answer)
+def reward(solution_str, ground_truth):
+    return eval(ground_truth)
 
 def long():
     raise ValueError("x" * 3_000_000)
@@ -213,13 +218,13 @@ def test_the_call_of_a_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_one_override_is_all_that_a_run_needs(tmp_path: Path) -> None:
-    short = write(tmp_path / "short.py", SHORT.format(name="reward"))
+    file = write(tmp_path / "mine.py", VERL.format(name="reward"))
     kwargs = [f"+{FUNCTION}.reward_kwargs.{option}" for option in ("function=mine", "scale=2")]
-    run, _ = compose(None, [*TOY, f"rpg.reward={short}", *kwargs])
+    run, _ = compose(None, [*TOY, f"rpg.reward={file}", *kwargs])
     assert [run[f"{FUNCTION}.{key}"] for key in ("path", "name")] == [ADAPTER, "compute_score"]
-    assert run[f"{FUNCTION}.reward_kwargs"] == {"file": str(short), "function": "mine", "scale": 2}
+    assert run[f"{FUNCTION}.reward_kwargs"] == {"file": str(file), "function": "mine", "scale": 2}
     assert (run[OVERLONG], run.name) == (False, "t")
-    assert compose(None, [*TOY, f"rpg.reward={short}", f"{OVERLONG}=true"])[0][OVERLONG] is True
+    assert compose(None, [*TOY, f"rpg.reward={file}", f"{OVERLONG}=true"])[0][OVERLONG] is True
     assert compose(None, TOY)[0][OVERLONG] is True
     with pytest.raises(Refused, match=r"rpg.reward=.*: has no effect with judge=verified"):
-        compose(None, [*TOY, f"rpg.reward={short}", "judge=verified"])
+        compose(None, [*TOY, f"rpg.reward={file}", "judge=verified"])
