@@ -16,11 +16,11 @@ from rpg.data.readers import DataError, read
 from rpg.data.rows import problem_of
 from rpg.registry.datasets import DataSet
 from rpg.rewards.extract import ANSWER_END, IN_DOLLARS, boxes
-from rpg.rewards.number import plain_number
 
 # CJK ideographs, kana and hangul; full-width punctuation alone also occurs in English rows
 NOT_ENGLISH = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0002fa1f]")
 DEGREES = re.compile(r"\s*(?:\^\s*\{?\s*\\circ\s*\}?|°)$")  # the answer to II-5 of AIME 2025 has them
+INTEGER = re.compile(r"[+-]?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.0*)?")
 GSM8K_MARK = "####"  # the last line of GSM8K's answers: "#### 72"
 TEST_SHARE = 0.1
 OF_EXTRA_INFO = (*SCHEMA.field("extra_info").type.names, ANSWER_END)
@@ -113,5 +113,5 @@ def answer_text(answer: Any, place: str) -> str:
 
 def as_integer_text(text: str) -> str:
     """Return "27" for "27", "27.0", "027" and "27^\\circ", "1000" for "1,000", and "" for anything but an integer."""
-    value = plain_number(DEGREES.sub("", text))
-    return str(int(value)) if value is not None and value.denominator == 1 else ""
+    digits = DEGREES.sub("", text).strip()
+    return str(int(digits.partition(".")[0].replace(",", ""))) if INTEGER.fullmatch(digits) else ""

@@ -6,7 +6,6 @@ batch form get lists of one and return one. Each may be `async def`.
 """
 
 import asyncio
-import contextlib
 import importlib
 import inspect
 import math
@@ -14,7 +13,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 from rpg.diagnostics import UserError
 from rpg.rewards import PACKAGE, Score, utf8
@@ -33,15 +32,7 @@ SCRIPT = "__mp_main__"  # the name by which multiprocessing finds what a script 
 VERL_COLUMNS = ("input", "output", "gts", "step", "uid", "reward", "acc_success_only")
 
 
-class Reward(NamedTuple):
-    """A reward function, where it is, and its form."""
-
-    function: Callable[..., Any]
-    where: str
-    form: tuple[str, ...]
-
-
-_loaded: list[Reward] = []  # the only one of this process
+_loaded: list[tuple[Callable[..., Any], str]] = []  # the only function of this process, and where it is
 _loop = asyncio.new_event_loop()  # of all calls, so that a function may keep its connections
 
 
@@ -73,29 +64,29 @@ def import_file(file: str) -> ModuleType:
     return module
 
 
-def find(module: ModuleType, file: str, name: str = "") -> Reward:
+def find(module: ModuleType, file: str, name: str = "") -> tuple[Callable[..., Any], str]:
     """Return the function `name`, else compute_score, reward, or the module's only public function of a known form.
 
     Raises UserError if there is none, or if it has another form.
     """
-    forms = {key: form for key, value in vars(module).items() if callable(value) and (form := form_of(value))}
-    own = [key for key in forms if getattr(vars(module)[key], "__module__", "") == module.__name__ and key[0] != "_"]
-    usual = [key for keys in (own, forms) for key in USUAL if key in keys]
+    known = [key for key, value in vars(module).items() if callable(value) and has_form(value)]
+    own = [key for key in known if getattr(vars(module)[key], "__module__", "") == module.__name__ and key[0] != "_"]
+    usual = [key for keys in (own, known) for key in USUAL if key in keys]
     chosen = [name] if name else usual[:1] or own
-    if len(chosen) != 1 or chosen[0] not in forms:
+    if len(chosen) != 1 or chosen[0] not in known:
         remedy = "give the name of one" if own else FORMS
         found = f"functions of a known form: {', '.join(own) or 'none'}"
         raise UserError(f"{file}: {name or 'the reward function'} not found ({found}); {remedy}")
-    return Reward(vars(module)[chosen[0]], f"{file}, {chosen[0]}", forms[chosen[0]])
+    return vars(module)[chosen[0]], f"{file}, {chosen[0]}"
 
 
-def form_of(function: Callable[..., Any]) -> tuple[str, ...] | None:
-    """Return the form whose parameters a function has; verl's, if it takes any keywords; None for another function."""
-    with contextlib.suppress(ValueError, TypeError):
+def has_form(function: Callable[..., Any]) -> bool:
+    """Return whether a function has the parameters of a form, or takes any keywords, which are then verl's."""
+    try:
         parameters = inspect.signature(function).parameters
-        forms = (form for form in (TRL, BATCH, VERL) if parameters.keys() >= {*form})
-        return next(forms, VERL if is_open(parameters) else None)
-    return None
+    except (ValueError, TypeError):
+        return False
+    return is_open(parameters) or any(parameters.keys() >= {*form} for form in (TRL, BATCH, VERL))
 
 
 def is_open(parameters: Mapping[str, inspect.Parameter]) -> bool:
@@ -105,30 +96,28 @@ def is_open(parameters: Mapping[str, inspect.Parameter]) -> bool:
 
 def answer(source: str, response: str, truth: Any, extra: Mapping[str, Any], options: dict[str, Any]) -> Score:
     """Return the score of one response; options: further keywords of the function."""
-    (reward,) = _loaded
-    in_lists = reward.form in (TRL, BATCH)
-    offered = offer(reward.form, source, response, truth, extra)
-    names = inspect.signature(reward.function).parameters
-    names = offered if is_open(names) else names
+    ((function, where),) = _loaded
+    parameters = inspect.signature(function).parameters
+    offered = {"data_source": source, "solution_str": response, "ground_truth": truth, "extra_info": extra}
+    in_lists = True
+    if parameters.keys() >= {*TRL}:
+        columns = {**extra, "answer": truth, "solution": truth, "ground_truth": truth, "data_source": source}
+        offered = {**columns, "prompts": extra.get("raw_problem"), "completions": response}
+    elif parameters.keys() >= {*BATCH}:
+        offered = {f"{name}s": value for name, value in offered.items()}
+    else:
+        in_lists = False
+    names = offered if is_open(parameters) else parameters
     arguments = {name: [value] if in_lists else value for name, value in offered.items() if name in names}
     try:
-        value = reward.function(**{**arguments, **options})
+        value = function(**{**arguments, **options})
         value = _loop.run_until_complete(value) if inspect.isawaitable(value) else value
     except MemoryError as error:
         limit = f"calls may take {MEMORY >> 30} GiB, unless the file sets resource.RLIMIT_DATA"
         raise UserError(f"{described(error)}; {limit}") from None
     if in_lists and (isinstance(value, str | Mapping) or not hasattr(value, "__len__") or len(value) != 1):
-        raise UserError(f"{reward.where}: returns {value!r:.80} for a list of one response; return a list of one")
-    return as_score(value[0] if in_lists else value, reward.where)
-
-
-def offer(form: tuple[str, ...], source: str, response: str, truth: Any, extra: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a form offers its function for one response."""
-    if form == TRL:
-        columns = {**extra, "answer": truth, "solution": truth, "ground_truth": truth, "data_source": source}
-        return {**columns, "prompts": extra.get("raw_problem"), "completions": response}
-    verls = {"data_source": source, "solution_str": response, "ground_truth": truth, "extra_info": extra}
-    return verls if form == VERL else {f"{name}s": value for name, value in verls.items()}
+        raise UserError(f"{where}: returns {value!r:.80} for a list of one response; return a list of one")
+    return as_score(value[0] if in_lists else value, where)
 
 
 def as_score(value: Any, where: str) -> Score:

@@ -9,10 +9,10 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
 
-from rpg.rewards.number import DECIMAL
 from rpg.rewards.verified.evaluate import UNDEFINED, are_equal, constant, constant_ratio, context, is_real, variables
 from rpg.rewards.verified.formula import Node, Unreadable, number, read_formula, substituted
 from rpg.rewards.verified.normalize import DOUBT
+from rpg.rewards.verified.number import DECIMAL
 from rpg.rewards.verified.structure import (
     ABSOLUTE,
     INFINITY,

@@ -5,7 +5,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
 
-from rpg.rewards.number import DECIMAL, INTEGER, decimal
+from rpg.rewards.verified.number import DECIMAL, INTEGER, decimal
 
 MAX_NESTING = 12  # real answers have up to 5; keeps the recursion shallow
 BRACKETS = {"(": ")", "[": "]", "{": "}"}
