@@ -1,6 +1,5 @@
 """Checks of judge and reward function: a trial on rows of the run, by the code that scores its responses."""
 
-import math
 from pathlib import Path
 
 from rpg.checks.data import usable_files
@@ -13,7 +12,6 @@ from rpg.rewards import gym_sandbox, release
 from rpg.rewards.user_reward import (
     WRONG,
     RewardError,
-    RewardTimeout,
     blind_to,
     compute_score,
     example,
@@ -23,7 +21,6 @@ from rpg.rewards.user_reward import (
 )
 
 KWARGS, METRIC = f"{FUNCTION}.reward_kwargs", "algorithm.filter_groups.metric"
-TRIAL_LIMIT = 60.0  # seconds of the trial call
 
 
 def truths(run: RunConfig) -> Findings:
@@ -51,20 +48,17 @@ def reward_trial(run: RunConfig) -> Findings:
     """
     if not (own := run.own_reward):
         return
-    file, limit = run.files("train")[0], min(run.rpg.reward_limit or math.inf, TRIAL_LIMIT)
+    file = run.files("train")[0]
     first, remedy = f"the first row of {file}", f"try it: rpg score {file} --reward {own}"
     try:
         reward_file(own)  # exists
         _, row = next(iter(read_file(file)))
         truth, prompt, extra = row["reward_model"]["ground_truth"], row[run["data.prompt_key"]], row.get("extra_info")
-        options = {**run[KWARGS], "reward_limit": limit}
+        options = {**run[KWARGS], "reward_limit": run.rpg.reward_limit}
         *right, wrong = (
             compute_score(row["data_source"], example(answer, prompt, extra), truth, extra, **options)
             for answer in (*([] if truth is None else [truth]), WRONG)
         )
-    except RewardTimeout as error:
-        if limit == run.rpg.reward_limit:  # else a run would wait longer
-            yield run.error(REWARD_FILE, f"{first}: {error}", remedy)
     except RewardError as error:
         yield run.error(REWARD_FILE, f"{first}: {error}", remedy)
     except (DataError, StopIteration, LookupError):  # data_files reports the file

@@ -18,19 +18,19 @@ from rpg.rewards import is_known
 from rpg.rewards.extract import ANSWER_MARK, BOX, few_shot_answer
 
 NO_ANSWERS = ("", "nan", "none", "null", "n/a", "unknown", "?", "-", "[invalid]")
+UNKNOWN = "unknown"  # split of a row without extra_info.split
 TRUTH = "reward_model.ground_truth"
 
 
 @dataclass
 class FileCheck:
-    """What the check of one file finds: diagnostics, and counts for its summary.
+    """What the check of one file finds: diagnostics, and counts of rows by data_source and by answer.
 
     problems: digest of each problem -> its first row, and the digest of that row's answer.
     """
 
     path: Path
     diagnostics: Diagnostics = field(default_factory=Diagnostics)
-    rows: int = 0
     sources: Counter[str] = field(default_factory=Counter)
     splits: set[str] = field(default_factory=set)
     answers: Counter[str] = field(default_factory=Counter)
@@ -41,17 +41,13 @@ class FileCheck:
         """Record a diagnostic of a column, for one row or the whole file."""
         self.diagnostics.add(Diagnostic(key, ABSENT, what, remedy, level), row)
 
-    @property
-    def role(self) -> str:
-        """'train', 'test', or 'unknown' without extra_info.split."""
-        return next(iter(self.splits)) if len(self.splits) == 1 else "unknown"
-
     def summary(self) -> str:
         """Return the counts of the file in one line."""
         sources = ", ".join(f"{shown(name):.40} ({count})" for name, count in self.sources.most_common(5))
-        line = f"{self.path}: {self.rows} rows, {len(self.problems)} problems; data_source {sources}; split {self.role}"
+        rows, splits = self.sources.total(), ", ".join(sorted(self.splits))
+        line = f"{self.path}: {rows} rows, {len(self.problems)} problems; data_source {sources}; split {splits}"
         for answer, count in self.answers.most_common(1):  # what a constant answer scores
-            line += f"; most frequent answer {answer!r:.40}: {count / self.rows:.0%}"
+            line += f"; most frequent answer {answer!r:.40}: {count / rows:.0%}"
         return line + self.lengths
 
 
@@ -79,10 +75,9 @@ def check_file(path: Path, judge: str | None = "release", tokenizer: Any = None)
     try:
         if path.suffix != ".parquet" and path.is_file():
             raise DataError(f"{path}: is no .parquet file; `rpg data build --from {path}` makes one")
-        for _, row in read_file(path):
-            check_row(check, row, bool(judge))
-            check.rows += 1
-        if not check.rows:
+        for number, (_, row) in enumerate(read_file(path)):
+            check_row(check, number, row, bool(judge))
+        if not check.sources:
             raise DataError("no rows; build or download it again")
     except DataError as error:
         what, _, remedy = str(error).removeprefix(f"{path}: ").partition("; ")
@@ -104,28 +99,28 @@ def check_file(path: Path, judge: str | None = "release", tokenizer: Any = None)
     return check
 
 
-def check_row(check: FileCheck, row: dict[str, Any], by_rule: bool = True) -> None:
+def check_row(check: FileCheck, number: int, row: dict[str, Any], by_rule: bool = True) -> None:
     """Record diagnostics of `row` and its problem for the checks across rows. by_rule: a judge scores the file."""
     source = str(row.get("data_source"))
     extra, reward_model = (v if isinstance(v := row.get(n), dict) else {} for n in ("extra_info", "reward_model"))
     truth = reward_model.get("ground_truth")
     check.sources[source] += 1
-    check.splits.add(str(extra.get("split") or "unknown"))
+    check.splits.add(str(extra.get("split") or UNKNOWN))
     if truth is not None:
         check.answers[str(truth)[:200]] += 1
     has_rule = by_rule and of_source(source) is not None  # not reasoning-gym
     is_answer = isinstance(truth, str | int | float) and not isinstance(truth, bool)
     if has_rule and (not is_answer or str(truth).strip().lower() in NO_ANSWERS):
         remedy = "every row needs the right answer as text; leave the row out"
-        check.add(TRUTH, f"{truth!r:.60} is no answer", remedy, check.rows)
+        check.add(TRUTH, f"{truth!r:.60} is no answer", remedy, number)
     if fault := fault_of_prompt(row, extra, has_rule):
-        check.add("prompt", *fault, check.rows)
+        check.add("prompt", *fault, number)
     elif text := problem_of(row):
         answer = digest(str(truth))
-        first, first_answer = check.problems.setdefault(digest(text), (check.rows, answer))
+        first, first_answer = check.problems.setdefault(digest(text), (number, answer))
         if first_answer != answer:
             what = f"{truth!r:.60}, but row {first} asks the same and has another answer"
-            check.add(TRUTH, what, "keep only the correct one", check.rows, "error" if by_rule else "warning")
+            check.add(TRUTH, what, "keep only the correct one", number, "error" if by_rule else "warning")
 
 
 def fault_of_prompt(row: dict[str, Any], extra: dict[str, Any], has_rule: bool) -> tuple[str, str] | None:
@@ -154,7 +149,7 @@ def score_remedy(data_source: str) -> str:
 def check_overlap(checks: list[FileCheck]) -> None:
     """Find problems in two files whose rows are not all of one split."""
     for first, second in combinations(checks, 2):
-        if first.role == second.role != "unknown":
+        if len(first.splits | second.splits) == 1 and first.splits != {UNKNOWN}:  # may overlap
             continue
         for key in first.problems.keys() & second.problems.keys():
             what = f"also row {first.problems[key][0]} of {first.path}"

@@ -86,7 +86,7 @@ def reward_of(config: dict[str, Any]) -> Callable[..., Any]:
         return partial(compute_score, **keywords)
     if "file" not in keywords:
         raise UserError(f"{CONFIG} has no reward function of `rpg train`; give --judge or --reward")
-    user_reward.load(keywords["file"], keywords.get("function"))
+    user_reward.call(keywords["file"], keywords.get("function"))
     return partial(user_reward.compute_score, **{"reward_limit": value_at(config, "rpg.reward_limit"), **keywords})
 
 

@@ -17,10 +17,6 @@ class RewardError(UserError):
     """A reward file that cannot be used, or a value that is not a reward; the message names it and the remedy."""
 
 
-class RewardTimeout(RewardError):
-    """The function did not return within the limit."""
-
-
 def reward_file(file: str | Path) -> str:
     """Return pkg://MODULE, or the absolute path of a file. Raises RewardError if there is no such file."""
     name = str(file)
@@ -38,16 +34,15 @@ def sandbox_of(file: str, function: str | None) -> Sandbox:
     return Sandbox("rpg.rewards.user_child", file, function or "")
 
 
-def load(file: str, function: str | None = None) -> None:
-    """Import the file or pkg://MODULE in a child. Raises RewardError if that fails or it has no such function."""
-    _call(file, function)
+def call(file: str, function: str | None = None, *request: Any, limit: float | None = None) -> Any:
+    """Return the answer of a child that has imported the file or pkg://MODULE; without a request, only import it.
 
-
-def _call(file: str, function: str | None, *request: Any, limit: float | None = None) -> Any:
+    Raises RewardError if that fails, if there is no such function, and for a call that raises or exceeds the limit.
+    """
     try:
         return sandbox_of(file, function).call(*request, limit=limit)
     except TimeoutError:
-        raise RewardTimeout(f"the reward took more than {limit or START_SECONDS:g} s (rpg.reward_limit)") from None
+        raise RewardError(f"the reward took more than {limit or START_SECONDS:g} s (rpg.reward_limit)") from None
     except (ConnectionError, RuntimeError) as error:
         raise RewardError(str(error)) from None
 
@@ -68,10 +63,10 @@ def compute_score(
     verl gives data_source as a text of numpy's, and {} for a row without extra_info: the function gets a str and {}.
     reward_limit: seconds for the call, without the wait for a process; rpg.reward_limit in a run.
     options: further reward_kwargs, passed to the function as keywords.
-    Raises RewardError for a call that raises or exceeds the limit, and for a value that is not a reward.
+    Raises RewardError as `call`, and for a value that is not a reward.
     """
     extra = {} if extra_info is None else extra_info
-    return _call(file, function, str(data_source), solution_str, ground_truth, extra, options, limit=reward_limit)
+    return call(file, function, str(data_source), solution_str, ground_truth, extra, options, limit=reward_limit)
 
 
 WRONG = "no such answer"

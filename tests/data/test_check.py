@@ -54,7 +54,7 @@ def test_corrupt_value(case: tuple) -> None:
     put(row, path, value)
     if path == CONTENT:
         row["extra_info"]["raw_problem"] = None
-    check_row(state := FileCheck(Path("x.parquet")), row)
+    check_row(state := FileCheck(Path("x.parquet")), 3, row)
     ((found, said, level),) = state.diagnostics.groups  # one corruption, one diagnostic
     assert (found, level, remedy in said) == (key, "error", True)
 

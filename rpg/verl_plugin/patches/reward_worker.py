@@ -24,7 +24,7 @@ from verl.experimental.reward_loop import reward_loop
 from verl.utils import hf_tokenizer
 
 from rpg.files.atomic import LEFT_OUT, append_record
-from rpg.rewards.user_reward import ADAPTER, RewardError, load
+from rpg.rewards import user_reward
 
 LONGEST = 2000  # characters of a problem or a reason
 
@@ -43,8 +43,10 @@ class RewardLoopWorker(reward_loop.RewardLoopWorker):
         reward_loop.hf_tokenizer = tokenizer  # type: ignore[attr-defined]  # in this worker's process only
         super()._init_reward_fn()
         function = self.config.reward.custom_reward_function
-        if function.path == ADAPTER:  # import the file now, and limit each call without its wait for a process
-            load(function.reward_kwargs.file, function.reward_kwargs.get("function"))
+        if (
+            function.path == user_reward.ADAPTER
+        ):  # import the file now, and limit each call without its wait for a process
+            user_reward.call(function.reward_kwargs.file, function.reward_kwargs.get("function"))
             call, limit = self.reward_manager.compute_score, self.config.rpg.reward_limit
             self.reward_manager.compute_score = partial(call, reward_limit=limit)  # type: ignore[arg-type]
 
@@ -54,7 +56,11 @@ class RewardLoopWorker(reward_loop.RewardLoopWorker):
         Raises:
             RuntimeError: the response has no reward; the message names the response and the reason.
         """
-        limit = None if self.config.reward.custom_reward_function.path == ADAPTER else self.config.rpg.reward_limit
+        limit = (
+            None
+            if self.config.reward.custom_reward_function.path == user_reward.ADAPTER
+            else self.config.rpg.reward_limit
+        )
         try:
             async with asyncio.timeout(limit):
                 result = finite(await super().compute_score(data))
@@ -62,7 +68,7 @@ class RewardLoopWorker(reward_loop.RewardLoopWorker):
         except TimeoutError:
             why = f"the reward took more than {limit} s (rpg.reward_limit)"
             raise RuntimeError(self._left_out(data, why)) from None
-        except RewardError as error:  # the adapter's message is complete
+        except user_reward.RewardError as error:  # the adapter's message is complete
             raise RuntimeError(self._left_out(data, str(error))) from error
         except Exception as error:  # another reward manager or function may raise anything
             raise RuntimeError(self._left_out(data, f"{type(error).__name__}: {error}")) from error
