@@ -21,39 +21,35 @@ class DataError(UserError):
     """Input that cannot be used; the message names the file, the place, the value and the remedy."""
 
 
-def read(origin: str) -> dict[str, Rows]:
+def read(origin: str | Path) -> dict[str, Rows]:
     """Return the rows by split of hub:NAME[:CONFIG], of a file ("train"), or of a folder.
 
     A folder is one of save_to_disk, or has files whose names tell the split as on the hub: train-00000-of-00002.jsonl.
+    A row comes with its place, for messages: file and row. Raises DataError for what is not there or has another form.
     """
     path = Path(origin).expanduser()
-    if origin.startswith(HUB):
-        name, _, config = origin.removeprefix(HUB).partition(":")
+    if str(origin).startswith(HUB):
+        name, _, config = str(origin).removeprefix(HUB).partition(":")
         splits = _load(origin, name, config or None)
-    elif not path.is_dir():
-        return {"train": read_file(path)}
     elif (path / "dataset_dict.json").is_file() or (path / "state.json").is_file():
-        splits = _load(origin)
+        splits = _load(path)
     else:
-        parts = [part for part in sorted(path.rglob("*")) if _format(part)]
-        if not parts:
-            raise DataError(f"{path}: no file {', '.join(FORMATS)} in this folder; name a file")
-        splits = _load(origin, _format(parts[0]), data_dir=str(path), **_options(parts[0]))
+        files = [file for file in [path, *sorted(path.rglob("*"))] if file.is_file() and _format(file)]
+        if not files:
+            remedy = f"give a {', '.join(FORMATS)} file (.gz too), or a folder of them; save another table as .csv"
+            raise DataError(f"{path}: {'none of its names ends so' if path.exists() else 'no such file'}; {remedy}")
+        kind, where = _format(files[0]), "data_files" if path.is_file() else "data_dir"
+        splits = _load(origin, kind, **{where: str(path)}, **_options(files[0]))
+        if (kind, where) == ("json", "data_files"):
+            return {"train": _unnested(path, _rows(path, splits["train"]))}
     return {str(split): _rows(origin, rows) for split, rows in splits.items()}
 
 
 def read_file(path: str | Path) -> Rows:
-    """Return (place, row) for every row of a local file; `place` is file and row, for messages."""
-    path = Path(path)
-    if path.is_dir():
+    """Return the rows of a local file, as `read`."""
+    if Path(path).is_dir():
         raise DataError(f"{path}: is a folder; `rpg data build --from {path}` makes a file of it")
-    if not path.is_file():
-        raise DataError(f"{path}: no such file; check the path")
-    if not (kind := _format(path)):
-        remedy = f"give a {', '.join(FORMATS)} file (.gz too); save another table as .csv"
-        raise DataError(f"{path}: the name ends in {path.suffix!r}; {remedy}")
-    rows = _rows(path, _load(path, kind, data_files=str(path), **_options(path))["train"])
-    return _unnested(path, rows) if kind == "json" else rows
+    return read(path)["train"]
 
 
 def _format(path: Path) -> str | None:

@@ -54,7 +54,7 @@ def compute_score(
     if judge not in JUDGES:
         raise ValueError(f"judge={judge} is not known; choices: {', '.join(JUDGES)}")
     if is_gym(data_source):
-        return gym_score(data_source, solution_str, extra_info or {})
+        return gym_score(solution_str, extra_info or {})
     if (row := of_source(data_source)) is None:
         known = "MATH/NAME is scored as MATH; rpg.rewards.KNOWN_DATA_SOURCES has all"
         raise ValueError(f"data_source {data_source!r} has no score function; rename it ({known}), or use your own")
@@ -72,17 +72,15 @@ def compute_score(
     return {"score": 1.0 if correct else -1.0, "acc": float(correct), "pred": utf8(pred)}
 
 
-def gym_score(data_source: str, response: str, extra_info: Mapping[str, Any]) -> Score:
+def gym_score(response: str, extra_info: Mapping[str, Any]) -> Score:
     """Score a response by reasoning-gym: {"score": the library's, 0 to 1, "acc": 1.0 if it is 1, "pred": the answer}.
 
-    0 if the library takes too long. Raises ValueError for a row without the library's entry.
+    0 if the library takes too long. Raises KeyError for a row without the library's entry (rpg.data.gym).
     """
-    if not (row := extra_info.get(GYM)):
-        raise ValueError(f"a row of {data_source!r} has no extra_info.{GYM}; build it with `rpg data build {GYM}:TASK`")
     answer = few_shot_answer(response, extra_info)
     tagged = response if answer is None else f"<answer>{answer}</answer>"
     try:
-        score, pred = gym_sandbox.call(tagged, row, limit=GYM_SECONDS)
+        score, pred = gym_sandbox.call(tagged, extra_info[GYM], limit=GYM_SECONDS)
     except (TimeoutError, ConnectionError):  # a task that runs the answer as Python
         score, pred = 0.0, ""
     return {"score": score, "acc": float(score >= 1), "pred": utf8(pred)}

@@ -8,14 +8,6 @@ import reasoning_gym
 from reasoning_gym.utils import extract_answer as tagged_answer
 
 from rpg.rewards.extract import extract_answer
-from rpg.rewards.sandbox import limit_memory
-
-MEMORY = 1 << 30  # bytes beyond what the imports take
-
-
-def warm_up() -> None:
-    """Limit this process's memory: some tasks run answers as Python."""
-    limit_memory(MEMORY)
 
 
 def answer(response: str, row: str) -> tuple[float, str]:

@@ -25,14 +25,16 @@ from rpg.diagnostics import UserError
 MAX_AT_ONCE = 4  # children of a process for each module; further calls wait
 START_SECONDS = 600.0  # for the imports, from a cold disk on a busy machine
 SERVE = "import sys; from rpg.rewards.sandbox import serve; serve(*sys.argv[1:])"
+MEMORY = 2 << 30  # bytes
 SHOWN = 1000  # characters of an exception's message
 
 
 class Sandbox:
     """Up to MAX_AT_ONCE children of this process, started as needed. Thread-safe.
 
-    A child imports `module` and calls its `warm_up(*arguments)`, then its `answer(*request)` for each call; request and
-    answer are pickled.
+    A child imports `module` and calls its `warm_up(*arguments)`, if it has one, then `answer(*request)` for each call;
+    request and answer are pickled. Calls may take MEMORY bytes beyond what the process then holds, unless it sets
+    RLIMIT_DATA.
     """
 
     def __init__(self, module: str, *arguments: str) -> None:
@@ -118,7 +120,9 @@ def serve(descriptor: str, module: str) -> None:
         while True:
             function, arguments = pipe.recv()
             try:
-                reply = getattr(importlib.import_module(module), function)(*arguments), ""
+                called = getattr(importlib.import_module(module), function, None)
+                reply = called(*arguments) if called else None, ""
+                limit_memory()
             except BaseException as error:  # noqa: BLE001  # whatever a user's function raises, also SystemExit
                 reply = None, described(error)
             if os.getpid() != process:  # a function that forks returns, or raises, in its child, too
@@ -150,9 +154,9 @@ def described(error: BaseException) -> str:
     return f"{message} ({place.filename}, line {place.lineno})"
 
 
-def limit_memory(extra: int) -> None:
-    """Limit this process's private memory to what it holds now and `extra` bytes, unless it has set a limit itself."""
+def limit_memory() -> None:
+    """Limit this process's private memory to what it holds now and MEMORY, unless it has a limit."""
     limits = resource.getrlimit(resource.RLIMIT_DATA)
     if limits[0] == resource.RLIM_INFINITY:
         held = int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_DATA, (held + extra, limits[1]))
+        resource.setrlimit(resource.RLIMIT_DATA, (held + MEMORY, limits[1]))

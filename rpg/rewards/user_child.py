@@ -17,9 +17,8 @@ from typing import Any
 
 from rpg.diagnostics import UserError
 from rpg.rewards import PACKAGE, Score, utf8
-from rpg.rewards.sandbox import described, limit_memory
+from rpg.rewards.sandbox import MEMORY, described
 
-MEMORY = 2 << 30  # bytes that calls may take beyond the imports, unless the file sets RLIMIT_DATA itself
 USUAL = ("compute_score", "reward")  # preferred names of the function
 # the forms, by the parameters that each must have
 TRL, BATCH, VERL = ("completions",), ("solution_strs", "ground_truths"), ("solution_str", "ground_truth")
@@ -37,7 +36,7 @@ _loop = asyncio.new_event_loop()  # of all calls, so that a function may keep it
 
 
 def warm_up(file: str, name: str = "") -> None:
-    """Import the user's file, find its function, and limit the memory of calls."""
+    """Import the user's file and find its function."""
     sys.argv = [file]  # for a file that reads its command line
     try:
         module = import_file(file)
@@ -46,7 +45,6 @@ def warm_up(file: str, name: str = "") -> None:
         hint = f"; give {PACKAGE}PACKAGE.{Path(file).stem}" if "relative import" in message else ""
         raise UserError(message + hint) from None
     _loaded.append(find(module, file, name))
-    limit_memory(MEMORY)
 
 
 def import_file(file: str) -> ModuleType:
