@@ -9,16 +9,8 @@ from rpg.data.readers import DataError, read_file
 from rpg.data.truths import fault_of_truths
 from rpg.diagnostics import Findings
 from rpg.rewards import gym_sandbox, release
-from rpg.rewards.user_reward import (
-    WRONG,
-    RewardError,
-    blind_to,
-    compute_score,
-    example,
-    reward_file,
-    sandbox_of,
-    shown_score,
-)
+from rpg.rewards.extract import WRONG, blind_to, example
+from rpg.rewards.user_reward import RewardError, compute_score, reward_file, sandbox_of, shown_score
 
 KWARGS, METRIC = f"{FUNCTION}.reward_kwargs", "algorithm.filter_groups.metric"
 

@@ -1,18 +1,15 @@
-"""Code shared by all builds: deduplication, with a report of left-out rows, and training and test files."""
+"""Each problem once, with a report of the rows that are left out."""
 
 import hashlib
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
-from pathlib import Path
+from collections.abc import Collection, Iterable
 
 from tqdm import tqdm
 
-from rpg.data.parquet import Problem, write
-from rpg.data.readers import DataError
+from rpg.data.parquet import Problem
 
 HYPHENS = str.maketrans("\u2212\u2010\u2011", "---")
-SPLITS = ("train", "test")
 
 
 def digest(text: str) -> bytes:
@@ -58,24 +55,3 @@ def distinct_problems(
     for reason, count in left_out.most_common():
         print(f"  {count} left out: {reason} (first: {first[reason]})")
     return kept
-
-
-def write_splits(out: Path, name: str, problems: Sequence[Problem], template: str | None = None) -> list[Path]:
-    """Write `out`/NAME_train.parquet and `out`/NAME_test.parquet, both or neither; return those written.
-
-    An empty split has no file.
-
-    Raises DataError if there is no problem, or if a file of an earlier build, which may have the same problems, would
-    remain beside a new one.
-    """
-    files = {}
-    for split in SPLITS:
-        path = out / f"{name}_{split}.parquet"
-        if of_split := [problem for problem in problems if problem.split == split]:
-            files[path] = of_split
-        elif path.exists():
-            raise DataError(f"{path} is of an earlier build and may have the same problems; remove it or change --out")
-    if not files:
-        raise DataError(f"{name}: no problem to write; raise --train-size or --test-size")
-    write(files, template=template)
-    return [*files]

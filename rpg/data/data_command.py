@@ -10,10 +10,9 @@ from omegaconf import OmegaConf
 
 from rpg.arguments import at_least
 from rpg.data import tables
-from rpg.data.build import write_splits
 from rpg.data.check import check_files, score_remedy
 from rpg.data.few_shot import with_examples
-from rpg.data.parquet import write
+from rpg.data.parquet import write_set
 from rpg.data.readers import HUB, DataError
 from rpg.data.rows import problem_keys
 from rpg.data.template import QUESTION
@@ -94,12 +93,7 @@ def build(args: argparse.Namespace) -> tuple[list[Path], bool]:
         problems = with_examples(problems, args.few_shot, template, args.seed)
     elif template is not None and template.count(QUESTION) != 1:
         raise DataError(f"--template: has {QUESTION} {template.count(QUESTION)} times; write it once")
-    source = replace(source, name=args.name or source.name)
-    if source.split == "both":
-        written = write_splits(args.out, source.name, problems, template)
-    else:
-        written = [args.out / source.files[0]]
-        write({written[0]: problems}, source.repeat, template)
+    written = write_set(args.out, replace(source, name=args.name or source.name), problems, template)
     source_name = problems[0].data_source
     if not is_known(source_name):
         print(f"note: no rule of rpg scores data_source {shown(source_name)}; {score_remedy(source_name)}")

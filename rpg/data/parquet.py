@@ -9,8 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rpg.data.readers import DataError
 from rpg.data.template import format_prompt
 from rpg.files.atomic import write_whole
+from rpg.registry.datasets import DataSet
 
 ABILITY = "MATH"
 STYLE = "rule-lighteval/MATH_v2"
@@ -75,3 +77,23 @@ def write(files: Mapping[Path, Sequence[Problem]], repeat: int = 1, template: st
         pq.write_table(table, content, row_group_size=ROWS_PER_GROUP, compression="zstd")
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, content.getvalue().to_pybytes())
+
+
+def write_set(out: Path, source: DataSet, problems: Sequence[Problem], template: str | None = None) -> list[Path]:
+    """Write the files of a set in `out`, all or none; return them. An empty split of two has no file.
+
+    Raises DataError if there is no problem, or if a file of an earlier build, which may have the same problems, would
+    remain beside a new one.
+    """
+    files = {}
+    for split, name in zip(("train", "test") if source.split == "both" else (source.split,), source.files, strict=True):
+        if of_split := [problem for problem in problems if problem.split == split]:
+            files[out / name] = of_split
+        elif (out / name).exists():
+            raise DataError(
+                f"{out / name} is of an earlier build and may have the same problems; remove it or change --out"
+            )
+    if not files:
+        raise DataError(f"{source.name}: no problem to write; raise --train-size or --test-size")
+    write(files, source.repeat, template)
+    return [*files]

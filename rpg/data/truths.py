@@ -17,8 +17,8 @@ from rpg.data.tables import as_integer_text
 from rpg.diagnostics import ABSENT, Diagnostic
 from rpg.registry.datasets import of_source
 from rpg.rewards import as_text, compute_score, is_known
+from rpg.rewards.extract import example
 from rpg.rewards.sandbox import MAX_AT_ONCE
-from rpg.rewards.user_reward import example
 
 SAMPLE = 500  # rows of a file, evenly spaced
 EXAMPLES = 3

@@ -30,7 +30,8 @@ from rpg.results.formats import show
 from rpg.results.runs import Run, judge_of, load, show_notes
 from rpg.results.table import build_table
 from rpg.rewards import JUDGES, OURS, Score, compute_score, sandbox, user_reward
-from rpg.rewards.user_reward import ADAPTER, WRONG, RewardError, blind_to, example, reward_file, shown_score
+from rpg.rewards.extract import WRONG, blind_to, example
+from rpg.rewards.user_reward import ADAPTER, RewardError, reward_file, shown_score
 
 ROWS = 5  # tried
 

@@ -1,4 +1,4 @@
-"""Extract a response's answer: after the last "Answer:", else in the last box (\\boxed or \\fbox)."""
+"""A response's answer: after the last "Answer:", else in the last box (\\boxed or \\fbox); responses to try a judge."""
 
 import re
 from collections.abc import Mapping
@@ -26,6 +26,10 @@ JOINED = re.compile(r"(?:[\s$,;&]|\\[()\[\],;: ]|\\q?quad|\\text\s*\{[\s,]*(?:an
 IN_DOLLARS = re.compile(r"^\$\s*([^$]*?)\s*\$$")
 FENCE = re.compile(r"```[A-Za-z]+$")
 OPENING, CLOSING = re.compile(r"\{|\\begin|(?<!\\)\\[(\[]"), re.compile(r"\}|\\end|(?<!\\)\\[)\]]")
+
+WRONG = "no such answer"
+# forms of an answer, by the sign of a prompt that asks for it
+ANSWER_FORMS = {"<answer>": "<answer>ANSWER</answer>", "boxed": "\\boxed{ANSWER}", "Answer:": "Answer: ANSWER"}
 
 
 def extract_answer(response: str) -> str:
@@ -67,12 +71,6 @@ def few_shot_answer(response: str, extra_info: Mapping[str, Any] | None) -> str 
     return response.lstrip().partition(end)[0].strip() if end else None
 
 
-def few_shot_response(answer: str, extra_info: Mapping[str, Any] | None) -> str | None:
-    """Return the response to a few-shot prompt that has this answer; None for another prompt."""
-    end = (extra_info or {}).get(ANSWER_END)
-    return f" {answer}{end}" if end else None
-
-
 def boxed_list(text: str) -> str:
     """Return the content of the last box, or its list of named boxes; "" without a box, or if the text ends in one."""
     found, items, begin = boxes(text), list[str](), len(text)
@@ -108,3 +106,21 @@ def end_of_braces(text: str, start: int) -> int:
         if not depth:
             return position + 1 if position > start else 0
     return 0
+
+
+def forms_of(prompt: Any) -> list[str]:
+    """Return the forms of an answer that a prompt asks for; all if it asks for none."""
+    return [form for sign, form in ANSWER_FORMS.items() if sign in str(prompt)] or [*ANSWER_FORMS.values()]
+
+
+def example(answer: Any, prompt: Any, extra_info: Mapping[str, Any] | None = None) -> str:
+    """Return a response with this answer in the form that the prompt asks for; after few-shot examples, that alone."""
+    if end := (extra_info or {}).get(ANSWER_END):
+        return f" {answer}{end}"
+    return "\n\n".join(["Step by step.", *(form.replace("ANSWER", str(answer)) for form in forms_of(prompt))])
+
+
+def blind_to(prompt: Any) -> str:
+    """Return why right and wrong answers may score alike, for a message."""
+    asked = " and ".join(forms_of(prompt))
+    return f"the reward may not see the form that the prompt asks for ({asked})"

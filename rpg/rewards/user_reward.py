@@ -1,4 +1,4 @@
-"""A custom reward function: its file, its calls in a process (user_child.py), and responses to try it with."""
+"""A custom reward function: its file, and its calls in a process (user_child.py)."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -7,7 +7,6 @@ from typing import Any
 
 from rpg.diagnostics import UserError
 from rpg.rewards import PACKAGE, Score
-from rpg.rewards.extract import few_shot_response
 from rpg.rewards.sandbox import START_SECONDS, Sandbox
 
 ADAPTER = "pkg://rpg.rewards.user_reward"  # reward.custom_reward_function.path
@@ -67,29 +66,6 @@ def compute_score(
     """
     extra = {} if extra_info is None else extra_info
     return call(file, function, str(data_source), solution_str, ground_truth, extra, options, limit=reward_limit)
-
-
-WRONG = "no such answer"
-# forms of an answer, by the sign of a prompt that asks for it
-ANSWER_FORMS = {"<answer>": "<answer>ANSWER</answer>", "boxed": "\\boxed{ANSWER}", "Answer:": "Answer: ANSWER"}
-
-
-def forms_of(prompt: Any) -> list[str]:
-    """Return the forms of an answer that a prompt asks for; all if it asks for none."""
-    return [form for sign, form in ANSWER_FORMS.items() if sign in str(prompt)] or [*ANSWER_FORMS.values()]
-
-
-def example(answer: Any, prompt: Any, extra_info: Mapping[str, Any] | None = None) -> str:
-    """Return a response with this answer in the form that the prompt asks for; after few-shot examples, that alone."""
-    if few_shot := few_shot_response(str(answer), extra_info):
-        return few_shot
-    return "\n\n".join(["Step by step.", *(form.replace("ANSWER", str(answer)) for form in forms_of(prompt))])
-
-
-def blind_to(prompt: Any) -> str:
-    """Return why right and wrong answers may score alike, for a message."""
-    asked = " and ".join(forms_of(prompt))
-    return f"the reward may not see the form that the prompt asks for ({asked})"
 
 
 def shown_score(score: Score) -> str:

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from rpg.data.build import SPLITS, write_splits
-from rpg.data.parquet import Problem
+from rpg.data.parquet import Problem, write_set
+from rpg.registry.datasets import BY_NAME
 from rpg.rewards.extract import ANSWER_END
 from rpg.toy.sums import split_of
 
@@ -47,8 +47,8 @@ def prepare(directory: Path, console: Console) -> None:
 
     Raises RuntimeError if the download or the conversion fails, OSError if a file cannot be written.
     """
-    if not all((directory / f"{TASK}_{split}.parquet").is_file() for split in SPLITS):
-        write_splits(directory, TASK, list(problems()))
+    if not all((directory / file).is_file() for file in BY_NAME[TASK].files):
+        write_set(directory, BY_NAME[TASK], list(problems()))
     if (directory / MODEL).is_dir():
         return
     console.rule("SmolLM2-135M-Instruct: download of 93 MB and conversion, a minute")

@@ -17,10 +17,9 @@ import re
 import sys
 from pathlib import Path
 
-from rpg.data.build import SPLITS, write_splits
-from rpg.data.parquet import Problem
+from rpg.data.parquet import Problem, write_set
 from rpg.data.readers import DataError
-from rpg.registry.datasets import BY_NAME
+from rpg.registry.datasets import BY_NAME, DataSet
 from scripts.toy_model import ToyModelSettings, build_trained
 
 TASK = "chain_sum"
@@ -60,8 +59,9 @@ def prepare(directory: Path) -> None:
     Raises RuntimeError if the model's accuracy is out of range, OSError if a file cannot be written.
     """
     problems = draw(TEST + TRAIN)
-    if not all((directory / f"{TASK}_{split}.parquet").is_file() for split in SPLITS):
-        write_splits(directory, TASK, problems)
+    files = DataSet(TASK, "integer", split="both")
+    if not all((directory / file).is_file() for file in files.files):
+        write_set(directory, files, problems)
     if not (directory / "model").is_dir():
         # the first problems are the test split; by the rule of the toy's sums they are right or wrong
         held_out = [

@@ -7,7 +7,7 @@ import pytest
 
 from rpg.cli import main
 from rpg.rewards import JUDGES, compute_score
-from rpg.rewards.user_reward import example
+from rpg.rewards.extract import example
 
 SUMS = [(a, b) for a in range(6) for b in range(6)]
 
