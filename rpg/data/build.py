@@ -1,13 +1,16 @@
-"""Each problem once, with a report of the rows that are left out."""
+"""Each problem once: what is the same, what is kept out, and a report of the rows that are left out."""
 
 import hashlib
 import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable
+from pathlib import Path
 
 from tqdm import tqdm
 
 from rpg.data.parquet import Problem
+from rpg.data.readers import DataError, read_file
+from rpg.data.template import problem_of
 
 HYPHENS = str.maketrans("\u2212\u2010\u2011", "---")
 
@@ -55,3 +58,12 @@ def distinct_problems(
     for reason, count in left_out.most_common():
         print(f"  {count} left out: {reason} (first: {first[reason]})")
     return kept
+
+
+def problem_keys(path: Path) -> set[bytes]:
+    """Return the digests of all problems in a file, and print how many there are. Raises DataError for none."""
+    keys = {digest(text) for _, row in read_file(path) if (text := problem_of(row))}
+    if not keys:
+        raise DataError(f"{path}: no problem in it to exclude; give a file that `rpg data build` wrote")
+    print(f"{path}: {len(keys)} problems to keep out")
+    return keys

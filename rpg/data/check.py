@@ -10,7 +10,7 @@ from typing import Any
 from rpg.data.build import digest
 from rpg.data.prompts import load_tokenizer, prompt_lengths
 from rpg.data.readers import DataError, read_file
-from rpg.data.rows import problem_of, question
+from rpg.data.template import problem_of, question
 from rpg.data.truths import fault_of_truths
 from rpg.diagnostics import ABSENT, Diagnostic, Diagnostics, Level, fitted, shown
 from rpg.registry.datasets import is_gym, of_source

@@ -10,11 +10,11 @@ from omegaconf import OmegaConf
 
 from rpg.arguments import at_least
 from rpg.data import tables
+from rpg.data.build import problem_keys
 from rpg.data.check import check_files, score_remedy
 from rpg.data.few_shot import with_examples
 from rpg.data.parquet import write_set
 from rpg.data.readers import HUB, DataError
-from rpg.data.rows import problem_keys
 from rpg.data.template import QUESTION
 from rpg.diagnostics import shown
 from rpg.registry.datasets import GYM, OF_SPELLING, PUBLISHED, DataSet

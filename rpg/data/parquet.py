@@ -90,9 +90,7 @@ def write_set(out: Path, source: DataSet, problems: Sequence[Problem], template:
         if of_split := [problem for problem in problems if problem.split == split]:
             files[out / name] = of_split
         elif (out / name).exists():
-            raise DataError(
-                f"{out / name} is of an earlier build and may have the same problems; remove it or change --out"
-            )
+            raise DataError(f"{out / name} is of an earlier build; it may have the same problems: remove it")
     if not files:
         raise DataError(f"{source.name}: no problem to write; raise --train-size or --test-size")
     write(files, source.repeat, template)

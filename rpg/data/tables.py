@@ -5,7 +5,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from decimal import Decimal
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,9 @@ import numpy as np
 from rpg.data.build import distinct_problems
 from rpg.data.parquet import SCHEMA, Problem
 from rpg.data.readers import DataError, read
-from rpg.data.rows import problem_of
+from rpg.data.template import problem_of
 from rpg.registry.datasets import DataSet
+from rpg.rewards import as_text
 from rpg.rewards.extract import ANSWER_END, IN_DOLLARS, boxes
 
 # CJK ideographs, kana and hangul; full-width punctuation alone also occurs in English rows
@@ -104,11 +105,8 @@ def answer_text(answer: Any, place: str) -> str:
     if isinstance(answer, str):
         dollars = IN_DOLLARS.fullmatch(answer.strip())
         return (dollars[1] if dollars else answer).strip()
-    if isinstance(answer, Integral):
-        return str(answer)
     single = np.float32(answer)  # 0.1 in single precision is 0.10000000149
-    written = single if single == answer and answer % 1 != 0 else answer
-    return f"{Decimal(str(written)).normalize() + 0:f}"
+    return as_text(single if single == answer and answer % 1 != 0 else answer)
 
 
 def as_integer_text(text: str) -> str:

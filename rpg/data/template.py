@@ -1,4 +1,6 @@
-"""The release's prompt template: a fixed text around every problem."""
+"""The release's prompt template, a fixed text around every problem; the problem in the prompt of a row."""
+
+from typing import Any
 
 PREFIX = (
     "Solve the following math problem step by step. The last line of your response should be of the form "
@@ -19,3 +21,23 @@ def strip_prompt(content: str) -> str:
     DAPO-Math-17k is published with the template, other sets without.
     """
     return content.removeprefix(PREFIX).removesuffix(SUFFIX)
+
+
+def problem_of(row: dict[str, Any]) -> str | None:
+    """Return the problem in a row's prompt, or None without a readable prompt.
+
+    In a prompt with another template, or with solved examples, it is known from extra_info.
+    """
+    content, extra = question(row) or "", row.get("extra_info") or {}
+    for raw in (extra.get("raw_problem"), extra.get("question")):  # ours, verl's for gsm8k
+        if isinstance(raw, str) and raw.strip() and raw.strip() in content:
+            return raw.strip()
+    return strip_prompt(content).strip() or None
+
+
+def question(row: dict[str, Any]) -> str | None:
+    """Return the last message of a row's prompt, or None without a readable prompt."""
+    prompt = row.get("prompt")
+    last = prompt[-1] if isinstance(prompt, list) and prompt else None
+    content = last.get("content") if isinstance(last, dict) else None
+    return content if isinstance(content, str) else None

@@ -5,6 +5,7 @@ child processes that start with the first answer that needs them.
 """
 
 from collections.abc import Mapping
+from decimal import Decimal
 from importlib.util import find_spec
 from numbers import Integral, Real
 from typing import Any, TypedDict
@@ -101,10 +102,8 @@ def utf8(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def as_text(truth: str | float) -> str:
-    """Return a number as a data set would write it: 27.0 is "27"."""
-    if isinstance(truth, str):
-        return truth
-    if isinstance(truth, Integral) or float(truth).is_integer():
-        return str(int(truth))
-    return str(truth)
+def as_text(truth: Any) -> str:
+    """Return a text, or a number as a data set would write it: 27.0 is "27", -0.0 "0"."""
+    if isinstance(truth, str | Integral):
+        return str(truth)
+    return f"{Decimal(str(truth)).normalize() + 0:f}"
