@@ -13,7 +13,7 @@ import sys
 from importlib import metadata
 from types import ModuleType
 
-from rpg.diagnostics import UserError, printable
+from rpg.diagnostics import UserError, fitted, printable
 from rpg.verl_plugin import version
 
 COMMANDS = {  # name: package, what it does, an example
@@ -67,11 +67,12 @@ RETIRED = {  # command, or command and option, that is gone: what to use instead
     "plot --paper": "it was for the HTML page, which is gone; `rpg table --paper N` has the paper's numbers",
     "reproduce --parallel": "--dry-run prints a command a line, for xargs -d '\\n' -P; then `rpg table DIR --paper N`",
     "score --files": "saved samples have what a reward reads of their rows",
-    "score --function": "as an override: reward.custom_reward_function.reward_kwargs.function=NAME",
-    "score --keywords": "as an override: reward.custom_reward_function.reward_kwargs.KEY=VALUE",
+    "score --function": "of config.yaml; in a FILE of --reward the function is named compute_score or reward",
+    "score --keywords": "of config.yaml; in a FILE of --reward they are the defaults of the function",
     "score --responses": "`rpg score RUN` scores the answers of a run, rows are tried with a right and a wrong one",
     "score --rows": "five rows are tried",
     "table --json": "--format json",
+    "watch --every": "it looks every 2 seconds",
     "verify --json": "the exit code is 1 if a loss fails; the table has the numbers",
     "verify --plot": "docs/mathematics.md has the weights; rpg.objectives.token_loss computes them",
 }
@@ -103,7 +104,7 @@ def main(argv: list[str] | None = None) -> int:
     except ImportError as error:
         if (message := version.missing_extra(error)) is None:
             raise
-    print(f"rpg {argv[0]}: {message}", file=sys.stderr)
+    print(*fitted([f"rpg {argv[0]}: {message}"], 2, sys.stderr), sep="\n", file=sys.stderr)
     return 2
 
 

@@ -12,7 +12,6 @@ from rpg.files.integrity import STEP, newest_complete
 from rpg.results.runs import show_notes
 
 ADAPTER = "lora_adapter"  # verl's merger writes the adapter there, beside the base model
-MERGE_ADAPTER = f"import sys; from {__name__} import merge_adapter; merge_adapter(sys.argv[1])"
 
 
 def find_checkpoint(path: Path, *, contents: bool = True) -> Path:
@@ -43,7 +42,7 @@ def export(actor: Path, out: Path) -> None:
         environment = {**os.environ, "HF_HUB_OFFLINE": "1", "TORCH_FORCE_WEIGHTS_ONLY_LOAD": "1"}
         subprocess.run([sys.executable, *merger, "--target_dir", str(partial)], env=environment, check=True)
         if (partial / ADAPTER).is_dir():
-            subprocess.run([sys.executable, "-c", MERGE_ADAPTER, str(partial)], env=environment, check=True)
+            merge_adapter(str(partial))
         partial.replace(out)
 
 
@@ -52,7 +51,7 @@ def merge_adapter(model: str) -> None:
 
     bfloat16 would round most of a small update away, which rollouts and evaluations add to each product.
 
-    Raises ValueError: verl did not save the adapter's scale, and its merger wrote 0.
+    Raises UserError: verl did not save the adapter's scale, and its merger wrote 0.
     """
     from peft import PeftModel
     from transformers import AutoModelForCausalLM
@@ -60,5 +59,5 @@ def merge_adapter(model: str) -> None:
     base = AutoModelForCausalLM.from_pretrained(model, local_files_only=True, dtype="float32", trust_remote_code=False)
     adapted = PeftModel.from_pretrained(base, os.path.join(model, ADAPTER))
     if not adapted.peft_config["default"].lora_alpha:  # type: ignore[union-attr]
-        raise ValueError("lora_train_meta.json of the checkpoint has no lora_alpha: the adapter's scale is unknown")
+        raise UserError("lora_train_meta.json of the checkpoint has no lora_alpha: the adapter's scale is unknown")
     adapted.merge_and_unload().save_pretrained(model)  # type: ignore[operator]

@@ -1,16 +1,15 @@
 """`rpg compare`: compare settings and results of two runs or groups of seeds, A and B."""
 
 import argparse
-import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from rich.console import Console
+import rich
 
-from rpg.diagnostics import UserError
-from rpg.results.formats import screen
+from rpg.diagnostics import UserError, fitted
+from rpg.results.formats import ANSI, screen
 from rpg.results.runs import Run, differing, load_runs, notes_of, show_notes, unlike
 from rpg.results.statistics import by_problem, half_width
 
@@ -27,21 +26,19 @@ def run(args: argparse.Namespace) -> int:
     """Print the settings that differ, and the differences, bold if their interval excludes 0."""
     first, second = side(args.first), side(args.second)
     outcomes, notes = compare(first, second)
-    console = Console(highlight=False, markup=False, emoji=False)
     print(f"A  {args.first}\nB  {args.second}\n")
     for key, values in differing([first[0], second[0]]).items():
-        print(key)
-        for name, value in zip("AB", values, strict=True):
-            print(textwrap.fill(f"  {name}  {value or 'not set'}", console.width, subsequent_indent=" " * 5))
+        texts = (f"  {name}  {value or 'not set'}" for name, value in zip("AB", values, strict=True))
+        print(key, *fitted(texts, 5), sep="\n")
     rows = []
     for outcome in outcomes:
-        form = "\x1b[1m{:+.4f}\x1b[0m" if outcome["clear"] else "{:+.4f}"
+        means = [f"{outcome[name]:.4f}" for name in ("first", "second")]
+        change = ANSI[outcome["clear"]].format(f"{outcome['difference']:+.4f}")
         low, high = outcome["interval"] or (0.0, 0.0)
         interval = f"[{low:+.4f}, {high:+.4f}] over {outcome['over']}" if outcome["interval"] else "unknown"
-        means = [f"{outcome[name]:.4f}" for name in ("first", "second")]
-        rows.append([outcome["outcome"], *means, form.format(outcome["difference"]), interval])
+        rows.append([outcome["outcome"], *means, change, interval])
     print()
-    console.print(screen(pd.DataFrame(rows, columns=["", "A", "B", "B - A", "95 % interval"]), slice(1, 4)))
+    rich.print(screen(pd.DataFrame(rows, columns=["", "A", "B", "B - A", "95 % interval"]), slice(1, 4)))
     show_notes([*notes_of([*first, *second]), *notes])
     return 0
 
@@ -74,31 +71,27 @@ def compare(first: list[Run], second: list[Run]) -> tuple[list[dict[str, Any]], 
         lasts = [[float(series.iloc[-1]) for series in own] for own in points]
         problems = [by_problem(own[0].samples(series.index[-1], benchmark))["mean"]
                     for own, (series, *_) in zip(sides, points, strict=True)] if single else None  # fmt: skip
-        found.append({"outcome": f"{benchmark} accuracy", **difference(by_seed(sides, lasts), problems)})
+        found.append({"outcome": f"{benchmark} accuracy", **difference(sides, lasts, problems)})
     if keys := unlike(runs):
         notes.append(f"the accuracies do not compare: {', '.join(keys)} differ")
         found = [{**outcome, "clear": False} for outcome in found]
     rewards = [[run.training_reward for run in own] for own in sides]
     if steps := sorted(set.intersection(*(set(series.index) for own in rewards for series in own))):
         means = [[float(series.loc[steps].mean()) for series in own] for own in rewards]
-        found.append({"outcome": "training reward", **difference(by_seed(sides, means))})
+        found.append({"outcome": "training reward", **difference(sides, means)})
     if single:
         notes.append("one run per side: an interval over problems does not cover other seeds")
     return found, notes
 
 
-def by_seed(sides: Sequence[list[Run]], values: Sequence[list[float]]) -> list[Any]:
-    """Return each side's values by the seeds of its runs."""
-    return [pd.Series(own, [run.seed for run in runs]) for runs, own in zip(sides, values, strict=True)]
-
-
-def difference(seeds: Sequence[Any], problems: Sequence[Any] | None = None) -> dict[str, Any]:
-    """Return the means of both sides over their seeds and the difference, second minus first.
+def difference(sides: Sequence[list[Run]], values: list[list[float]], problems: list | None = None) -> dict[str, Any]:
+    """Return the means of both sides' values over their seeds and the difference, second minus first.
 
     `interval` is the 95 % interval over seeds, or over the problems of two single runs; paired (Student) if both sides
     have the same, else Welch's; `over` says which. None for a single one, or for other problems. `clear`: whether it
     excludes 0 and has a width, which that of equal differences has not.
     """
+    seeds: list[Any] = [pd.Series(own, [run.seed for run in runs]) for runs, own in zip(sides, values, strict=True)]
     first, second = problems or seeds
     paired = first.index.is_unique and {*first.index} == {*second.index}
     means, interval = [float(own.mean()) for own in seeds], None
@@ -106,7 +99,7 @@ def difference(seeds: Sequence[Any], problems: Sequence[Any] | None = None) -> d
         samples = [second - first] if paired else [first, second]
         half = half_width([(float(own.sem()), len(own) - 1) for own in samples])
         interval = means[1] - means[0] - half, means[1] - means[0] + half
-    over = "problems" if problems else "seeds, paired" if paired else "seeds"
+    over = "problems" if problems else "paired seeds" if paired else "seeds"
     clear = interval is not None and interval[1] - interval[0] > ROUNDING and not interval[0] <= 0 <= interval[1]
     summary = {"first": means[0], "second": means[1], "difference": means[1] - means[0]}
     return {**summary, "interval": interval, "over": over, "clear": clear}

@@ -71,10 +71,8 @@ def by_title(run: Run, k: int | None) -> Any:
     """
     logged = {f"{name} accuracy": points for name, points in run.accuracies.items()}
     logged |= {title: run.series(metric) for title, metric in PANELS.items()} | {PANEL_OF_REWARD: run.training_reward}
-    if not k:
-        return pd.DataFrame(logged)
     passed = {step: {f"{name} pass@{k}": pass_at(own, k) for name, own in run.samples(step).groupby("benchmark")}
-              for step in run.accuracies.index}  # fmt: skip
+              for step in run.accuracies.index if k}  # fmt: skip
     return pd.DataFrame(logged).join(pd.DataFrame.from_dict(passed, orient="index"))
 
 

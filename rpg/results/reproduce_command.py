@@ -132,6 +132,5 @@ def call(command: list[str]) -> int:
     try:
         return process.wait()
     finally:
-        if process.returncode is None:
-            process.terminate()
-            process.wait()
+        process.terminate()  # without effect on one that has ended
+        process.wait()

@@ -106,8 +106,7 @@ class Run:
     @property
     def training_reward(self) -> pd.Series:
         """The mean reward of training responses by step, of all groups where the filter logs it; may be empty."""
-        of_all, of_batches = self.series(ALL_GROUPS), self.series(BATCH)
-        return of_all.combine_first(of_batches) if len(of_all) else of_batches
+        return self.series(ALL_GROUPS).combine_first(self.series(BATCH))
 
     @cached_property
     def validations(self) -> dict[str, str]:
@@ -233,7 +232,7 @@ def differing(runs: Sequence[Run]) -> dict[str, list[str | None]]:
 def unlike(runs: Sequence[Run]) -> list[str]:
     """Return the settings in which runs differ and that accuracies are measured by: these do not compare then."""
     known = [run for run in runs if run.config]
-    return [key for key in differing(known) if key == "judge" or below(key, VALIDATION)]
+    return [key for key in differing(known) if any(key in run.measures for run in known)]
 
 
 def notes_of(runs: Iterable[Run]) -> list[str]:

@@ -20,7 +20,6 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from rpg.config.compose import parse
 from rpg.config.verl_keys import FUNCTION
 from rpg.data.readers import read_file
 from rpg.diagnostics import UserError, shown
@@ -39,8 +38,6 @@ ROWS = 5  # tried
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg score`."""
     parser.add_argument("scored", type=Path, metavar="RUN|ROWS", help="run; or a parquet file, to try a reward")
-    more = f"of config.yaml, as {FUNCTION}.reward_kwargs.KEY=VALUE"
-    parser.add_argument("overrides", nargs="*", default=[], metavar="OVERRIDE", help=more)
     scorer = parser.add_mutually_exclusive_group()
     scorer.add_argument("--judge", choices=JUDGES, help="docs/judges.md (default: the run's reward; of ROWS: release)")
     scorer.add_argument("--reward", metavar="FILE", help="your reward function")
@@ -72,8 +69,6 @@ def with_reward(config: dict[str, Any], args: argparse.Namespace) -> dict[str, A
         put(config, FUNCTION, {"path": ADAPTER, "reward_kwargs": {"file": reward_file(args.reward)}})
     elif args.judge:
         put(config, FUNCTION, {"path": OURS, "name": "compute_score", "reward_kwargs": {"judge": args.judge}})
-    for one in map(parse, args.overrides):
-        put(config, one.key_or_group, one.value())
     return config
 
 

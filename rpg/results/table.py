@@ -44,19 +44,13 @@ class Table:
         return list(dict.fromkeys(self.cells["benchmark"]))
 
 
-def printed(number: int) -> Any:
-    """Return the cells of the paper's table as printed. Raises UserError: there is no such table of results."""
-    with resources.files("rpg.results").joinpath("paper_tables.csv").open(encoding="utf-8") as file:
-        tables = pd.read_csv(file).set_index("table", drop=False)
-    if number not in tables.index:
-        known = ", ".join(map(str, sorted(set(tables.index))))
-        raise UserError(f"table {number}: the paper's tables of results are {known}")
-    return tables.loc[number]
-
-
 def paper_table(number: int) -> Table:
-    """Return table `number` of the paper: rows and columns in its order. Raises UserError for another."""
-    cells = printed(number)
+    """Return table `number` of the paper: rows and columns in its order. Raises UserError: it has no results."""
+    with resources.files("rpg.results").joinpath("paper_tables.csv").open(encoding="utf-8") as file:
+        tables = pd.read_csv(file).groupby("table")
+    if number not in tables.groups:
+        raise UserError(f"table {number}: the paper's tables of results are {', '.join(map(str, tables.groups))}")
+    cells: Any = tables.get_group(number)
     notes = [f"{method}, {name}: {text}" for (at, method, name), text in ERRATA.items() if at == number]
     lines = cells[["method", "benchmark", "last", "best"]].to_dict("records")
     title = "Paper, table {}: {}, {} context".format(number, *cells.iloc[0][["model", "context"]])
@@ -78,7 +72,8 @@ def build_table(runs: Sequence[Run], paper: int | None = None) -> Table:
                 notes.append(f"{label}: {benchmark} without {', '.join(lacking)}")
             own = [run for run in members if benchmark in run.accuracies]
             lines.append({"method": label, "benchmark": benchmark, **numbers(own, benchmark)})
-    order = [*(printed(paper)["benchmark"] if paper else ()), *BENCHMARKS, *sorted(line["benchmark"] for line in lines)]
+    printed = paper_table(paper).benchmarks if paper else []
+    order = [*printed, *BENCHMARKS, *sorted(line["benchmark"] for line in lines)]
     lines.sort(key=lambda line: (list(rows).index(line["method"]), order.index(line["benchmark"])))
     notes += notes_of(run for members in rows.values() for run in members)
     steps = ["step of Last"] if len({line["step"] for line in lines}) > 1 else []
@@ -171,7 +166,7 @@ def beside(table: Table, number: int) -> None:
     table.title += f", beside {paper.title[0].lower()}{paper.title[1:]}, judge release"
     methods = table.cells["method"].map(lambda label: table.rows[label][0].method)
     places = pd.MultiIndex.from_arrays([methods, table.cells["benchmark"]])
-    theirs = printed(number).set_index(["method", "benchmark"]).reindex(places)
+    theirs = paper.cells.set_index(["method", "benchmark"]).reindex(places)
     for column in ("last", "best"):
         table.cells[f"paper_{column}"] = theirs[column].to_numpy()
         table.cells[f"difference_{column}"] = table.cells[column] - table.cells[f"paper_{column}"]

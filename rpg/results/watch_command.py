@@ -10,9 +10,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from rpg.arguments import at_least
-from rpg.config.record import recorded
-from rpg.diagnostics import UserError
-from rpg.dotted import value_at
+from rpg.diagnostics import UserError, fitted
 from rpg.files.atomic import CONFIG, SAMPLES
 from rpg.files.lock import RUN, held_by
 from rpg.results.runs import find, load, read_lines
@@ -23,12 +21,12 @@ SHOWN = {  # metric -> form
     "actor/ppo_kl": "KL to pi_old {:.2g}", "actor/entropy": "entropy {:.3f}", "actor/pg_clipfrac": "clipped {:.2%}",
     "response_length/mean": "response length {:.0f}", STEP_TIME: "{:.0f} s a step",
 }  # fmt: skip
+NBSP = "\xa0"  # within an item of the line, which is not broken there
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg watch`."""
     parser.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="as for `rpg table`")
-    parser.add_argument("--every", type=float, default=2.0, metavar="SECONDS", help="between two updates; default: 2")
     parser.add_argument("--answers", type=at_least(1), metavar="N", help="print the newest answers to N problems")
     parser.add_argument("--once", action="store_true", help="print the present state and end")
 
@@ -43,38 +41,36 @@ def run(args: argparse.Namespace) -> int:
     with Live(console=console, auto_refresh=False) as live:
         while True:
             states, have_ended = zip(*map(state, directories), strict=True)
-            live.update(Text("\n".join(states)), refresh=True)
+            unbroken = ("  ".join(item.replace(" ", NBSP) for item in items) for items in states)
+            live.update(Text("\n".join(fitted(unbroken, 2)).replace(NBSP, " ")), refresh=True)
             if args.once or all(have_ended) or not console.is_terminal:
                 return 0
-            time.sleep(args.every)
+            time.sleep(2)
 
 
-def state(directory: Path) -> tuple[str, bool]:
-    """Return a run's progress and last values, and whether it has logged its last step."""
+def state(directory: Path) -> tuple[list[str], bool]:
+    """Return a run's name, progress and last values, and whether it has logged its last step."""
     name, lock = directory.resolve().name, directory / RUN
     end = "" if not lock.is_file() or held_by(lock) else ", interrupted"
     try:
         run = load(directory)
     except (UserError, FileNotFoundError) as error:
-        return f"{name}  {error if isinstance(error, UserError) else 'no step yet'}{end}", False
-    progress = f"{name}  {run.frame.index[-1]}/{run.planned_steps or run.frame.index[-1]}"
+        return [name, f"{error if isinstance(error, UserError) else 'no step yet'}{end}"], False
+    progress = f"{run.frame.index[-1]}/{run.planned_steps or run.frame.index[-1]}"
     if run.stopped_early and run.planned_steps:
         left = time_left(list(run.series(STEP_TIME)), run.planned_steps - run.frame.index[-1])
         progress += end or f", {left or 'running'}"
     values = [f"reward {run.training_reward.iloc[-1]:.3f}"] if len(run.training_reward) else []
     values += [f"{name} {points.dropna().iloc[-1]:.3f}" for name, points in run.accuracies.items()]
     values += [form.format(own.iloc[-1]) for metric, form in SHOWN.items() if len(own := run.series(metric))]
-    return "  ".join([progress, *values]), not run.stopped_early
+    return [name, progress, *values], not run.stopped_early
 
 
 def show_answers(directory: Path, count: int, console: Console) -> None:
     """Print the newest saved answers to `count` different problems, which keep their line breaks."""
-    trainer = value_at(recorded(directory)[0], "trainer") or {}
-    folders = (directory / SAMPLES, trainer.get("validation_data_dir"), trainer.get("rollout_data_dir"))
-    files = [file for folder in filter(None, folders) for file in Path(folder).glob("*.jsonl")]
-    if not files:
-        raise UserError(f"{directory}: no saved answers yet; steps save theirs with trainer.rollout_data_dir=DIR")
-    newest = max(files, key=lambda file: file.stat().st_mtime)
+    newest = max((directory / SAMPLES).glob("*.jsonl"), key=lambda file: file.stat().st_mtime, default=None)
+    if newest is None:
+        raise UserError(f"{directory}: no saved answers yet; a validation saves them")
     samples = read_lines(newest)
     problems = {sample["input"]: sample for sample in samples}
     console.print(f"{newest}: {len(samples)} answers to {len(problems)} problems", soft_wrap=True)

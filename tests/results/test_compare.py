@@ -53,7 +53,7 @@ def test_seeds_are_paired_where_they_are_the_same(tmp_path):
     (accuracy, reward), _ = compared(tmp_path / "a", tmp_path / "b")
     # differences 0.1, 0.15, 0.1: mean 0.116667, error 0.0166667; Student's 0.975 with 2 degrees: 4.302653
     assert reward["interval"] == pytest.approx([0.116667 - 0.071711, 0.116667 + 0.071711], abs=1e-5)
-    assert (reward["over"], reward["clear"]) == ("seeds, paired", True)
+    assert (reward["over"], reward["clear"]) == ("paired seeds", True)
     assert not accuracy["clear"]  # equal differences, whose interval has no width
     write_run(tmp_path / "b" / "4", 4, [0, 1], reward=0.5, loss="vanilla")
     assert compared(tmp_path / "a", tmp_path / "b")[0][1]["over"] == "seeds"
