@@ -7,11 +7,12 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
 
 import psutil
+from rich.console import Console
 
 from rpg.checks.preflight import CHECKS, findings
 from rpg.config import flags, freeze
@@ -20,6 +21,7 @@ from rpg.diagnostics import ABSENT, Diagnostic, Findings, Refused, fitted
 from rpg.gpu_host import visible
 from rpg.names import ADVANTAGES
 from rpg.names import LOSSES as LOSS_NAMES
+from rpg.secrets import without_login
 from rpg.verl_plugin.resolvers import cpu_dtype
 
 # runs in a fresh process, like a worker, where only the installed entry point registers the plugin; verl swallows what
@@ -48,19 +50,24 @@ def run(args: argparse.Namespace) -> int:
     if not (name or overrides):
         print(*fitted(machine(), 10), sep="\n")
     counts: Counter[str] = Counter()
-    for check, found in checked(name, overrides):
-        counts.update({one.level for one in found} or {"ok"})
-        lines = (f"{'FAIL' if one.level == 'error' else 'warn'}  {check}: {one}" for one in found)
-        print(*fitted(lines, 6), sep="\n", end="\n" * bool(found), flush=True)
-    print(f"{counts['error']} failed, {counts['warning']} warned, {counts['ok']} checks passed")
+    with Console(stderr=True).status("") as status:  # on a terminal
+        for check, found in checked(name, overrides, lambda name: status.update(f"checking: {name}")):
+            counts.update({one.level for one in found} or {"ok"})
+            lines = (f"{'FAIL' if one.level == 'error' else 'warn'}  {check}: {one}" for one in found)
+            print(*fitted(lines, 6), sep="\n", end="\n" * bool(found), flush=True)
+    print(f"{counts['error']} failed, {counts['warning']} warned, {counts['ok']} passed")
     return 1 if counts["error"] else 0
 
 
-def checked(name: str | None, overrides: list[str]) -> Iterator[tuple[str, list[Diagnostic]]]:
-    """Yield name and findings of each check; without a run of the plugin alone."""
+def checked(
+    name: str | None, overrides: list[str], begins: Callable[[str], None]
+) -> Iterator[tuple[str, list[Diagnostic]]]:
+    """Yield name and findings of each check; without a run of the plugin alone. begins: called before each one."""
+    begins("plugin: imports verl in a fresh process")
     yield "plugin", list(plugin(PROBE))
     if not (name or overrides):
         return
+    begins("configuration")
     try:
         config = freeze.freeze(compose(name, overrides)[0])
     except Refused as refused:
@@ -69,7 +76,8 @@ def checked(name: str | None, overrides: list[str]) -> Iterator[tuple[str, list[
     notes = freeze.export(config)  # the environment of the run's processes
     yield "configuration", [Diagnostic("note", ABSENT, note.removeprefix("warning: "), "", "warning") for note in notes]
     for check in CHECKS:
-        yield check.__name__.replace("_", " "), findings(check, config)
+        begins(label := check.__name__.replace("_", " "))
+        yield label, findings(check, config)
 
 
 def machine() -> Iterator[str]:
@@ -83,6 +91,11 @@ def machine() -> Iterator[str]:
     yield f"disk      {here.free / GB:.0f} GB free in {Path.cwd()}"
     for gpu in gpus:
         yield f"GPU {gpu.index}     {gpu.name}, {gpu.memory / GB:.0f} GB, driver {gpu.driver}"
+    if not gpus:
+        yield "GPU       none that nvidia-smi shows"
+    nodes = sum(process.info["name"] == "raylet" for process in psutil.process_iter(["name"]))
+    address = without_login(os.environ.get("RAY_ADDRESS") or "not set")
+    yield f"Ray       nodes that run here: {nodes}; RAY_ADDRESS: {address}"
     fits = [f"rpg demo ({DEMO} GB)"] if memory.available > DEMO * GB else []
     smallest = min((gpu.memory for gpu in gpus), default=0) / GB
     fits += ["profile=one_gpu"] if smallest >= SMALLEST else []

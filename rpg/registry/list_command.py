@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
         if len(shown) < len(scripts):
             print(f"  and {len(scripts) - len(shown)} more: rpg list --size {size}")
     if not args.method:
-        print("without a script: rpg train method=grpo model=/models/mine ... (rpg train --help)", file=sys.stderr)
+        print("without a script: rpg train method=grpo model=MODEL ... (rpg train --help)", file=sys.stderr)
     return 0
 
 

@@ -175,7 +175,7 @@ def cut(log: Path, step: int) -> None:
     kept = [line for line in lines if (of_line := _step(line)) is not None and of_line <= step]
     if removed := len(lines) - len(kept):
         write_whole(log, b"".join(kept))
-        print(f"note: removed {removed} lines of {log.name}, of steps that the run repeats", file=sys.stderr)
+        print(f"note: removed from {log.name} what the run repeats: {removed} of {len(lines)} lines", file=sys.stderr)
 
 
 def environment(run: RunConfig) -> dict[str, Any]:
