@@ -11,8 +11,8 @@ from rpg.config.run_config import RunConfig
 from rpg.config.verl_keys import MODEL, ROLLOUT
 from rpg.data.check import score_remedy
 from rpg.data.prompts import load_tokenizer, prompt_lengths, unread_arguments
-from rpg.data.readers import DataError, read_file
-from rpg.diagnostics import Diagnostic, Findings, shown
+from rpg.data.readers import read_file
+from rpg.diagnostics import Diagnostic, Findings, UserError, shown
 from rpg.rewards import is_known
 
 BUILD = "build it: bash scripts/prepare_data.sh (7b, 4b), `rpg data build gsm8k`, `rpg demo --prepare-only` (cpu)"
@@ -77,7 +77,7 @@ def fault(file: DataFile, prompt_key: str) -> Diagnostic | None:
         return file.error("no such file")
     try:
         _, row = next(read_file(file.name), ("", None))
-    except DataError as error:
+    except UserError as error:
         message, _, remedy = str(error).removeprefix(f"{file.name}: ").partition("; ")
         return file.error(message, remedy)
     if row is None:
@@ -112,7 +112,7 @@ def prompts_fit(run: RunConfig) -> Findings:
     template, remote = run[f"{MODEL}.custom_chat_template"], bool(run[f"{MODEL}.trust_remote_code"])
     try:
         tokenizer = load_tokenizer(path, template, remote)
-    except DataError as error:
+    except UserError as error:
         if Path(path).is_dir():  # else verl downloads it
             message, _, remedy = str(error).removeprefix(f"{path}: ").partition("; ")
             yield Diagnostic(f"{MODEL}.path", path, message, remedy)

@@ -5,12 +5,12 @@ from pathlib import Path
 from rpg.checks.data import usable_files
 from rpg.config.run_config import RunConfig
 from rpg.config.verl_keys import FUNCTION, JUDGE, REWARD_FILE
-from rpg.data.readers import DataError, read_file
+from rpg.data.readers import read_file
 from rpg.data.truths import fault_of_truths
-from rpg.diagnostics import Findings
+from rpg.diagnostics import Findings, UserError
 from rpg.rewards import gym_sandbox, release
 from rpg.rewards.extract import WRONG, blind_to, example
-from rpg.rewards.user_reward import RewardError, compute_score, reward_file, sandbox_of, shown_score
+from rpg.rewards.user_reward import RewardError, compute_score, reward_file, sandbox_of
 
 KWARGS, METRIC = f"{FUNCTION}.reward_kwargs", "algorithm.filter_groups.metric"
 
@@ -53,11 +53,11 @@ def reward_trial(run: RunConfig) -> Findings:
         )
     except RewardError as error:
         yield run.error(REWARD_FILE, f"{first}: {error}", remedy)
-    except (DataError, StopIteration, LookupError):  # data_files reports the file
+    except (UserError, StopIteration, LookupError):  # data_files reports the file
         return
     else:
         if right and right[0]["score"] <= wrong["score"]:  # the row may have no right answer
-            scores = f"a right answer to {first} has {shown_score(right[0])}, a wrong one {shown_score(wrong)}"
+            scores = f"a right answer to {first} has score {right[0]['score']:g}, a wrong one {wrong['score']:g}"
             yield run.error(REWARD_FILE, f"{scores}; {blind_to(prompt)}", remedy, "warning")
         numbers = [name for name in wrong if name != "pred"]
         if run["algorithm.filter_groups.enable"] and run[METRIC] not in (*numbers, "reward"):  # verl's name of it

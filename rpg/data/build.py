@@ -9,8 +9,9 @@ from pathlib import Path
 from tqdm import tqdm
 
 from rpg.data.parquet import Problem
-from rpg.data.readers import DataError, read_file
+from rpg.data.readers import read_file
 from rpg.data.template import problem_of
+from rpg.diagnostics import UserError
 
 HYPHENS = str.maketrans("\u2212\u2010\u2011", "---")
 
@@ -61,9 +62,9 @@ def distinct_problems(
 
 
 def problem_keys(path: Path) -> set[bytes]:
-    """Return the digests of all problems in a file, and print how many there are. Raises DataError for none."""
+    """Return the digests of all problems in a file, and print how many there are. Raises UserError for none."""
     keys = {digest(text) for _, row in read_file(path) if (text := problem_of(row))}
     if not keys:
-        raise DataError(f"{path}: no problem in it to exclude; give a file that `rpg data build` wrote")
+        raise UserError(f"{path}: no problem in it to exclude; give a file that `rpg data build` wrote")
     print(f"{path}: {len(keys)} problems to keep out")
     return keys

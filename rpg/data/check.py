@@ -9,10 +9,10 @@ from typing import Any
 
 from rpg.data.build import digest
 from rpg.data.prompts import load_tokenizer, prompt_lengths
-from rpg.data.readers import DataError, read_file
+from rpg.data.readers import read_file
 from rpg.data.template import problem_of, question
 from rpg.data.truths import fault_of_truths
-from rpg.diagnostics import ABSENT, Diagnostic, Diagnostics, Level, fitted, shown
+from rpg.diagnostics import ABSENT, Diagnostic, Diagnostics, Level, UserError, fitted, shown
 from rpg.registry.datasets import is_gym, of_source
 from rpg.rewards import is_known
 from rpg.rewards.extract import ANSWER_MARK, BOX, few_shot_answer
@@ -74,12 +74,12 @@ def check_file(path: Path, judge: str | None = "release", tokenizer: Any = None)
     check = FileCheck(path)
     try:
         if path.suffix != ".parquet" and path.is_file():
-            raise DataError(f"{path}: is no .parquet file; `rpg data build --from {path}` makes one")
+            raise UserError(f"{path}: is no .parquet file; `rpg data build --from {path}` makes one")
         for number, (_, row) in enumerate(read_file(path)):
             check_row(check, number, row, bool(judge))
         if not check.sources:
-            raise DataError("no rows; build or download it again")
-    except DataError as error:
+            raise UserError("no rows; build or download it again")
+    except UserError as error:
         what, _, remedy = str(error).removeprefix(f"{path}: ").partition("; ")
         check.add("file", what, remedy)
         return check

@@ -14,9 +14,9 @@ from rpg.data.build import problem_keys
 from rpg.data.check import check_files, score_remedy
 from rpg.data.few_shot import with_examples
 from rpg.data.parquet import write_set
-from rpg.data.readers import HUB, DataError
+from rpg.data.readers import HUB
 from rpg.data.template import QUESTION
-from rpg.diagnostics import shown
+from rpg.diagnostics import UserError, shown
 from rpg.registry.datasets import GYM, OF_SPELLING, PUBLISHED, DataSet
 from rpg.rewards import JUDGES, is_known
 from rpg.rewards.user_reward import reward_file
@@ -76,7 +76,7 @@ def build(args: argparse.Namespace) -> tuple[list[Path], bool]:
     exclude = {key for path in args.exclude for key in problem_keys(path)}
     if kind == GYM:
         if not is_known(GYM):
-            raise DataError(f"{args.set_name}: {score_remedy(GYM)}")
+            raise UserError(f"{args.set_name}: {score_remedy(GYM)}")
         from rpg.data import gym  # imports the library
 
         source, sizes = DataSet(task, "expression", split="both"), {"train": args.train_size, "test": args.test_size}
@@ -92,7 +92,7 @@ def build(args: argparse.Namespace) -> tuple[list[Path], bool]:
     if args.few_shot:
         problems = with_examples(problems, args.few_shot, template, args.seed)
     elif template is not None and template.count(QUESTION) != 1:
-        raise DataError(f"--template: has {QUESTION} {template.count(QUESTION)} times; write it once")
+        raise UserError(f"--template: has {QUESTION} {template.count(QUESTION)} times; write it once")
     written = write_set(args.out, replace(source, name=args.name or source.name), problems, template)
     source_name = problems[0].data_source
     if not is_known(source_name):
@@ -103,10 +103,10 @@ def build(args: argparse.Namespace) -> tuple[list[Path], bool]:
 def table(args: argparse.Namespace) -> DataSet:
     """Return the published set or the user's table, with the columns and the data_source of the options."""
     if args.set_name and args.set_name not in PUBLISHED:
-        raise DataError(f"{args.set_name!r} is not a set; one of {', '.join(PUBLISHED)}; for your own data leave it "
+        raise UserError(f"{args.set_name!r} is not a set; one of {', '.join(PUBLISHED)}; for your own data leave it "
                         "out and give --from FILE --question COLUMN --answer COLUMN --name NAME")  # fmt: skip
     if not args.set_name and not (args.origin and args.question and args.answer):
-        raise DataError("give a NAME, or --from FILE --question COLUMN --answer COLUMN")
+        raise UserError("give a NAME, or --from FILE --question COLUMN --answer COLUMN")
     of_file = re.split("[.:]", Path((args.origin or "").removeprefix(HUB)).name)[0]
     # the answers of a user's own are taken as they are
     source = PUBLISHED.get(args.set_name) or DataSet(args.name or of_file, "expression", split="both")

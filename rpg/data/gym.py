@@ -12,8 +12,8 @@ from reasoning_gym.utils import SYSTEM_PROMPTS
 
 from rpg.data.build import distinct_problems
 from rpg.data.parquet import Problem
-from rpg.data.readers import DataError
 from rpg.data.template import QUESTION
+from rpg.diagnostics import UserError
 from rpg.registry.datasets import GYM
 
 TEMPLATE = f"{SYSTEM_PROMPTS['default']}\n{QUESTION}"  # asks for <answer>
@@ -28,7 +28,7 @@ def problems_of(
 
     sizes: of the splits; None: as SIZES.
 
-    Raises DataError if the library refuses the task or its options, or if it has fewer problems.
+    Raises UserError if the library refuses the task or its options, or if it has fewer problems.
     """
     wanted = {split: SIZES[split] if size is None else size for split, size in sizes.items()}
     count = sum(wanted.values())
@@ -37,7 +37,7 @@ def problems_of(
     kept = distinct_problems(drawn, exclude, count)
     if len(kept) < count:
         what = f"has {len(kept)} distinct problems in {DRAWS} x {count} draws"
-        raise DataError(f"{GYM}:{task}: {what}; lower --train-size or --test-size, or widen its options with --set")
+        raise UserError(f"{GYM}:{task}: {what}; lower --train-size or --test-size, or widen its options with --set")
     return [replace(problem, split="test" if n < wanted["test"] else "train") for n, problem in enumerate(kept)]
 
 
@@ -48,7 +48,7 @@ def entries(task: str, options: Mapping[str, Any], count: int, seed: int) -> Ite
         try:
             source = reasoning_gym.create_dataset(task, seed=start, size=count, **options)
         except Exception as error:  # whatever the library raises
-            raise DataError(f"{GYM}:{task}: {type(error).__name__}: {error}; change the task or --set") from error
+            raise UserError(f"{GYM}:{task}: {type(error).__name__}: {error}; change the task or --set") from error
         yield from source
 
 
@@ -57,5 +57,5 @@ def to_problem(task: str, options: Mapping[str, Any], entry: dict[str, Any]) -> 
     with np.printoptions(legacy="1.25"):  # 3 for numpy's integer 3
         row = repr((task, dict(options), entry))
     if ast.literal_eval(row)[2] != entry:
-        raise DataError(f"{GYM}:{task}: its entry is no Python literal; take another task")
+        raise UserError(f"{GYM}:{task}: its entry is no Python literal; take another task")
     return Problem(f"{GYM}/{task}", entry["question"], entry["answer"], "train", {GYM: row})

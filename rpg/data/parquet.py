@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rpg.data.readers import DataError
 from rpg.data.template import format_prompt
+from rpg.diagnostics import UserError
 from rpg.files.atomic import write_whole
 from rpg.registry.datasets import DataSet
 
@@ -82,7 +82,7 @@ def write(files: Mapping[Path, Sequence[Problem]], repeat: int = 1, template: st
 def write_set(out: Path, source: DataSet, problems: Sequence[Problem], template: str | None = None) -> list[Path]:
     """Write the files of a set in `out`, all or none; return them. An empty split of two has no file.
 
-    Raises DataError if there is no problem, or if a file of an earlier build, which may have the same problems, would
+    Raises UserError if there is no problem, or if a file of an earlier build, which may have the same problems, would
     remain beside a new one.
     """
     files = {}
@@ -90,8 +90,8 @@ def write_set(out: Path, source: DataSet, problems: Sequence[Problem], template:
         if of_split := [problem for problem in problems if problem.split == split]:
             files[out / name] = of_split
         elif (out / name).exists():
-            raise DataError(f"{out / name} is of an earlier build; it may have the same problems: remove it")
+            raise UserError(f"{out / name} is of an earlier build; it may have the same problems: remove it")
     if not files:
-        raise DataError(f"{source.name}: no problem to write; raise --train-size or --test-size")
+        raise UserError(f"{source.name}: no problem to write; raise --train-size or --test-size")
     write(files, source.repeat, template)
     return [*files]

@@ -5,20 +5,20 @@ from collections.abc import Iterable, Mapping
 from inspect import signature
 from typing import Any
 
-from rpg.data.readers import DataError, first_line
-from rpg.diagnostics import did_you_mean
+from rpg.data.readers import first_line
+from rpg.diagnostics import UserError, did_you_mean
 
 OF_THE_CALL = ("tokenize", "return_dict", "return_tensors")  # template arguments that verl takes out
 
 
 def load_tokenizer(path: str, chat_template: str | None = None, trust_remote_code: bool = False) -> Any:
-    """Return the tokenizer in a directory or of a name on the hub. Raises DataError if it cannot be read."""
+    """Return the tokenizer in a directory or of a name on the hub. Raises UserError if it cannot be read."""
     from transformers import AutoTokenizer
 
     try:
         tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=trust_remote_code)
     except Exception as error:  # transformers and the hub's client raise many types
-        raise DataError(f"{path}: no tokenizer ({first_line(error)}); give the model's folder") from error
+        raise UserError(f"{path}: no tokenizer ({first_line(error)}); give the model's folder") from error
     tokenizer.chat_template = chat_template or tokenizer.chat_template
     return tokenizer
 

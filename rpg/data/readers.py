@@ -17,15 +17,11 @@ BATCH_ROWS = 1024
 Rows = Iterator[tuple[str, dict[str, Any]]]
 
 
-class DataError(UserError):
-    """Input that cannot be used; the message names the file, the place, the value and the remedy."""
-
-
 def read(origin: str | Path) -> dict[str, Rows]:
     """Return the rows by split of hub:NAME[:CONFIG], of a file ("train"), or of a folder.
 
     A folder is one of save_to_disk, or has files whose names tell the split as on the hub: train-00000-of-00002.jsonl.
-    A row comes with its place, for messages: file and row. Raises DataError for what is not there or has another form.
+    A row comes with its place, for messages: file and row. Raises UserError for what is not there or has another form.
     """
     path = Path(origin).expanduser()
     if str(origin).startswith(HUB):
@@ -37,7 +33,7 @@ def read(origin: str | Path) -> dict[str, Rows]:
         files = [file for file in [path, *sorted(path.rglob("*"))] if file.is_file() and _format(file)]
         if not files:
             remedy = f"give a {', '.join(FORMATS)} file (.gz too), or a folder of them; save another table as .csv"
-            raise DataError(f"{path}: {'none of its names ends so' if path.exists() else 'no such file'}; {remedy}")
+            raise UserError(f"{path}: {'none of its names ends so' if path.exists() else 'no such file'}; {remedy}")
         kind, where = _format(files[0]), "data_files" if path.is_file() else "data_dir"
         splits = _load(origin, kind, **{where: str(path)}, **_options(files[0]))
         if (kind, where) == ("json", "data_files"):
@@ -48,7 +44,7 @@ def read(origin: str | Path) -> dict[str, Rows]:
 def read_file(path: str | Path) -> Rows:
     """Return the rows of a local file, as `read`."""
     if Path(path).is_dir():
-        raise DataError(f"{path}: is a folder; `rpg data build --from {path}` makes a file of it")
+        raise UserError(f"{path}: is a folder; `rpg data build --from {path}` makes a file of it")
     return read(path)["train"]
 
 
@@ -77,7 +73,7 @@ def _unnested(path: Path, rows: Rows) -> Rows:
                 return _rows(path, _load(path, "json", data_files=str(path), field=name)["train"])
         if values and all(isinstance(value, dict) for value in values.values()):
             remedy = "write one object a line: table.to_json(FILE.jsonl, orient='records', lines=True)"
-            raise DataError(f"{path}: has columns of rows, as pandas writes by default; {remedy}")
+            raise UserError(f"{path}: has columns of rows, as pandas writes by default; {remedy}")
     return chain(begin, rows)
 
 
@@ -113,11 +109,11 @@ def _rows(origin: str | Path, stream: Any) -> Rows:
         raise _unreadable(place, error) from error
 
 
-def _unreadable(place: str | Path, error: Exception) -> DataError:
+def _unreadable(place: str | Path, error: Exception) -> UserError:
     """Return the library's reason with the last place that was read."""
     reason = first_line(error).partition(". Available")[0][:200]
     what = f"{place}: `datasets`, with which verl reads, cannot read it or the next row ({reason})"
-    return DataError(f"{what}; correct it, or write it again; of a set on the hub check the name and the network")
+    return UserError(f"{what}; correct it, or write it again; of a set on the hub check the name and the network")
 
 
 def first_line(error: Exception) -> str:

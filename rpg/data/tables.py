@@ -12,8 +12,9 @@ import numpy as np
 
 from rpg.data.build import distinct_problems
 from rpg.data.parquet import SCHEMA, Problem
-from rpg.data.readers import DataError, read
+from rpg.data.readers import read
 from rpg.data.template import problem_of
+from rpg.diagnostics import UserError
 from rpg.registry.datasets import DataSet
 from rpg.rewards import as_text
 from rpg.rewards.extract import ANSWER_END, IN_DOLLARS, boxes
@@ -39,10 +40,10 @@ def problems_of(
         exclude: digests of problems to leave out.
 
     Raises:
-        DataError: an unknown column, an impossible split, or no usable row.
+        UserError: an unknown column, an impossible split, or no usable row.
     """
     if own := [name for name in keep if name in OF_EXTRA_INFO]:
-        raise DataError(f"--keep {own[0]}: the built row has its own {own[0]}; rename the column")
+        raise UserError(f"--keep {own[0]}: the built row has its own {own[0]}; rename the column")
     rows = read(origin)
     if source.split != "both":
         rows = {source.split: rows.get(source.hub_split) or next(iter(rows.values()))}
@@ -53,7 +54,7 @@ def problems_of(
     )
     problems = distinct_problems(results, exclude)
     if not any(problem.split == "train" or source.split == "test" for problem in problems):
-        raise DataError(f"--from {origin}: no usable training row in {', '.join(rows)}; give another file or columns")
+        raise UserError(f"--from {origin}: no usable training row in {', '.join(rows)}; give another file or columns")
     if source.split != "both":
         if source.problems.isdigit() and len(problems) != int(source.problems):
             print(f"note: {source.name} has {source.problems} problems, the file {len(problems)}")
@@ -63,16 +64,16 @@ def problems_of(
     if test_size is None:
         test_size = 0 if "test" in rows else round(TEST_SHARE * len(problems))
     if test_size >= len(problems):
-        raise DataError(f"--test-size {test_size}: must be below {len(problems)}, the number of usable rows")
+        raise UserError(f"--test-size {test_size}: must be below {len(problems)}, the number of usable rows")
     print(f"note: no usable test row: {test_size} of the others are drawn as the test split (--test-size N)")
     drawn = set(random.Random(seed).sample(range(len(problems)), test_size))
     return [replace(problem, split="test") if n in drawn else problem for n, problem in enumerate(problems)]
 
 
 def to_problem(source: DataSet, keep: Sequence[str], row: dict[str, Any], split: str, place: str) -> Problem | str:
-    """Return the problem of a row, or the reason to leave it out. Raises DataError for an unknown column."""
+    """Return the problem of a row, or the reason to leave it out. Raises UserError for an unknown column."""
     if unknown := [name for name in (source.question, source.answer, *keep) if name not in row]:
-        raise DataError(f"{place}: no column {unknown[0]!r}; it has {', '.join(map(repr, row)) or 'none'}")
+        raise UserError(f"{place}: no column {unknown[0]!r}; it has {', '.join(map(repr, row)) or 'none'}")
     text, answer = row[source.question], row[source.answer]
     if isinstance(answer, dict):  # verl's schema, in which DAPO-Math-17k is published
         text, answer = problem_of(row), answer.get("ground_truth")
@@ -97,11 +98,11 @@ def to_problem(source: DataSet, keep: Sequence[str], row: dict[str, Any], split:
 
 
 def answer_text(answer: Any, place: str) -> str:
-    """Return an answer as text: no ".0" for integers, "0" for -0.0, no $...$. Raises DataError for another value."""
+    """Return an answer as text: no ".0" for integers, "0" for -0.0, no $...$. Raises UserError for another value."""
     if answer is None or answer != answer:  # NaN
         return ""
     if isinstance(answer, bool) or not isinstance(answer, (str, Real, Decimal)):
-        raise DataError(f"{place}, answer: {answer!r:.80} is a {type(answer).__name__}; write it as text or a number")
+        raise UserError(f"{place}, answer: {answer!r:.80} is a {type(answer).__name__}; write it as text or a number")
     if isinstance(answer, str):
         dollars = IN_DOLLARS.fullmatch(answer.strip())
         return (dollars[1] if dollars else answer).strip()

@@ -34,7 +34,7 @@ def fault_of_truths(
 
     options: keywords of rpg.rewards.compute_score, as in reward_kwargs. key and its value: for the message.
 
-    Raises DataError for a file that cannot be read, ValueError for options that are invalid.
+    Raises UserError for a file that cannot be read, ValueError for options that are invalid.
     """
     step = pq.read_metadata(path).num_rows // SAMPLE + 1
     cases = []

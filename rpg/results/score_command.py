@@ -9,6 +9,7 @@ reward function (--reward). RUN/judge-J is then a run with the same answers and 
 import argparse
 import copy
 import json
+import statistics
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -30,7 +31,7 @@ from rpg.results.runs import Run, judge_of, load, show_notes
 from rpg.results.table import build_table
 from rpg.rewards import JUDGES, OURS, Score, compute_score, sandbox, user_reward
 from rpg.rewards.extract import WRONG, blind_to, example
-from rpg.rewards.user_reward import ADAPTER, RewardError, reward_file, shown_score
+from rpg.rewards.user_reward import ADAPTER, RewardError, reward_file
 
 ROWS = 5  # tried
 
@@ -134,7 +135,7 @@ def try_reward(reward: Callable[..., Any], rows: Path) -> int:
 
     Returns 1 if the function raises, or scores wrong answers like right ones or above, else 0.
     """
-    scores, failed, prompt = list[dict[str, Any]](), 0, None
+    scores, failed, prompt = dict[str, list[float]](), 0, None
     for place, row in islice(read_file(rows), ROWS):
         key, extra, prompt = row["reward_model"]["ground_truth"], row.get("extra_info"), row.get("prompt", "")
         answers = {"wrong": WRONG} if key is None else {"right": key, "wrong": WRONG}  # a row may have only its rule
@@ -143,17 +144,15 @@ def try_reward(reward: Callable[..., Any], rows: Path) -> int:
             score = verdict(reward, row["data_source"], response, key, extra)
             milliseconds = 1000 * (time.perf_counter() - begun)
             if isinstance(score, str):
-                failed += 1
+                result, failed = score, failed + 1
             else:
-                scores.append({**score, "kind": kind})
-            result = score if isinstance(score, str) else shown_score(score)
+                result = ", ".join(f"{key} {value:g}" for key, value in score.items() if isinstance(value, float))
+                scores.setdefault(kind, []).append(score["score"])
             print(f"{place}, {kind} ({shown(' '.join(response.split()))[:60]}): {result}, {milliseconds:.1f} ms")
     print(f"{failed} raised")
-    if not scores:
-        return 1
-    means: Any = pd.DataFrame(scores).groupby("kind").mean(numeric_only=True)
-    print("mean", means.to_string(float_format="{:g}".format), sep="\n")
-    if {"right", "wrong"} <= {*means.index} and means.loc["right", "score"] <= means.loc["wrong", "score"]:
+    means = {kind: statistics.fmean(own) for kind, own in scores.items()}
+    print("mean score:", ", ".join(f"{kind} {mean:g}" for kind, mean in means.items()))
+    if len(means) == 2 and means["right"] <= means["wrong"]:
         print(f"error: wrong answers score as high as right ones; {blind_to(prompt)}")
         return 1
     return int(failed > 0)

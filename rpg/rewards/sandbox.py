@@ -33,8 +33,7 @@ class Sandbox:
     """Up to MAX_AT_ONCE children of this process, started as needed. Thread-safe.
 
     A child imports `module` and calls its `warm_up(*arguments)`, if it has one, then `answer(*request)` for each call;
-    request and answer are pickled. Calls may take MEMORY bytes beyond what the process then holds, unless it sets
-    RLIMIT_DATA.
+    request and answer are pickled. Calls may take MEMORY bytes beyond the imports, unless these set RLIMIT_DATA.
     """
 
     def __init__(self, module: str, *arguments: str) -> None:

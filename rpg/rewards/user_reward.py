@@ -66,8 +66,3 @@ def compute_score(
     """
     extra = {} if extra_info is None else extra_info
     return call(file, function, str(data_source), solution_str, ground_truth, extra, options, limit=reward_limit)
-
-
-def shown_score(score: Score) -> str:
-    """Return the numbers that a run logs for a response, as text."""
-    return ", ".join(f"{key} {value:g}" for key, value in score.items() if isinstance(value, float))

@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 
 from rpg.data.parquet import Problem, write_set
-from rpg.data.readers import DataError
+from rpg.diagnostics import UserError
 from rpg.registry.datasets import BY_NAME, DataSet
 from scripts.toy_model import ToyModelSettings, build_trained
 
@@ -75,5 +75,5 @@ if __name__ == "__main__":
     parser.add_argument("directory", type=Path)
     try:
         prepare(parser.parse_args().directory)
-    except (DataError, OSError, RuntimeError, ModuleNotFoundError) as error:
+    except (UserError, OSError, RuntimeError, ModuleNotFoundError) as error:
         sys.exit(f"chain: {error}")

@@ -121,7 +121,7 @@ def test_truths_are_tried_by_the_runs_own_judge(furnished):
     ("body", "level", "said"),
     [
         ("return {'score': ground_truth in solution_str, 'format': 1}", None, ""),
-        ("return float(ground_truth not in solution_str)", "warning", "a wrong one score 1"),
+        ("return float(ground_truth not in solution_str)", "warning", "a wrong one 1"),
         ("raise KeyError(ground_truth)", "error", "KeyError"),
         ("while True: 1", "error", r"more than 0.5 s \(rpg.reward_limit\)"),
     ],
