@@ -14,6 +14,7 @@ from scripts.studies.lab import report as lab
 STUDIES = {
     "pretrained": pretrained.tables,
     "study": contrasts.study,
+    "penalty": contrasts.penalty,
     "factors": contrasts.factors,
     "stability": contrasts.stability,
     "ahead": contrasts.ahead,

@@ -3,7 +3,7 @@
 An arm is the directory of a run without its seed. Scores are means over batches, unless said otherwise.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 
 import numpy
@@ -24,6 +24,12 @@ OF_STUDY: tuple[Contrast, ...] = (
     ("REINFORCE++ minus eight rows", ["REINFORCE++"], [ROWS]),
     ("divided minus not divided", ["GRPO", DIVIDED], [UNDIVIDED, ROWS]),
 )
+
+OF_PENALTY = {  # arm: label
+    "without/grpo_cpu": "GRPO",
+    "with/grpo_cpu": "GRPO with the penalty",
+    "without/rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28": "RPG-REINFORCE-URKL",
+}
 
 PROMPTS = 32  # of a batch of `factors`
 DROPPED = [f"training/filter_groups/{key}" for key in ("evicted_samples", "discarded_surplus_samples")]
@@ -83,6 +89,17 @@ def study() -> list[str]:
     ]
 
 
+def penalty() -> list[str]:
+    """GRPO with and without the length penalty, and a row of the eight, which has it (expectations.md, 7)."""
+    runs, _ = load("penalty")
+    plain, penalised, row = OF_PENALTY
+    pairs = [(penalised, plain), (penalised, row), (plain, row)]
+    return [
+        arm_means(runs, OF_PENALTY, (SCORE, ACCURACY)),
+        contrasts(runs, named(pairs, OF_PENALTY), (SCORE, ACCURACY), paired=True),
+    ]
+
+
 def factors() -> list[str]:
     """Filter, advantages and loss in every combination; the score is before filtering."""
     runs, metrics = load("factors")
@@ -139,20 +156,26 @@ def ahead() -> list[str]:
     """Rollouts four batches ahead: which policy is pi_old, with and without RPG-Style Clip (expectations.md, 2)."""
     runs, metrics = load("ahead")
     runs[LAST_TWO] = metrics.accuracy.dropna().groupby("run").tail(2).groupby("run").mean()
-    rows = []
-    for arm, label in OF_AHEAD.items():
-        of_arm = runs[runs.arm == arm]
-        means = (f"{of_arm[key].mean():.3f} ± {of_arm[key].sem():.3f}" for key in (LAST_TWO, SCORE))
-        rows.append([label, *means, str(len(of_arm))])
-
-    def named(pairs: Iterable[tuple[str, str]]) -> list[Contrast]:
-        return [(f"{OF_AHEAD[plus]} less {OF_AHEAD[minus]}", [plus], [minus]) for plus, minus in pairs]
-
     return [
-        markdown(["pi_old", LAST_TWO, SCORE, "seeds"], rows),
-        contrasts(runs[runs.arm.str.startswith("clip-")], named(CLIPPED_PAIRS), (LAST_TWO,)),
-        contrasts(runs, named(PAIRS), (LAST_TWO,), paired=True),
+        arm_means(runs, OF_AHEAD, (LAST_TWO, SCORE)),
+        contrasts(runs[runs.arm.str.startswith("clip-")], named(CLIPPED_PAIRS, OF_AHEAD), (LAST_TWO,)),
+        contrasts(runs, named(PAIRS, OF_AHEAD), (LAST_TWO,), paired=True),
     ]
+
+
+def arm_means(runs: pandas.DataFrame, labels: Mapping[str, str], outcomes: Sequence[str]) -> str:
+    """Return a Markdown table: the mean of each arm's runs ± its standard error."""
+    rows = []
+    for arm, label in labels.items():
+        of_arm = runs[runs.arm == arm]
+        values = (f"{of_arm[key].mean():.3f} ± {of_arm[key].sem():.3f}" for key in outcomes)
+        rows.append([label, *values, str(len(of_arm))])
+    return markdown(["arm", *outcomes, "seeds"], rows)
+
+
+def named(pairs: Iterable[tuple[str, str]], labels: Mapping[str, str]) -> list[Contrast]:
+    """Return the contrasts of pairs of arms: the first less the second."""
+    return [(f"{labels[plus]} less {labels[minus]}", [plus], [minus]) for plus, minus in pairs]
 
 
 def contrasts(

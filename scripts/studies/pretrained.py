@@ -15,18 +15,10 @@ def tables() -> list[str]:
     for run, seed in runs.seed[runs.arm == "smollm2"].astype(int).items():
         of_run = metrics.loc[run]
         accuracy = of_run.accuracy.dropna()
-        rows.append(
-            [
-                str(seed),
-                f"{accuracy.iloc[0]:.3f}",
-                f"{accuracy.iloc[-1]:.3f}",
-                f"{-accuracy.diff().clip(upper=0).min():.3f}",
-                f"{greedy['untrained-seed0']:.3f}",
-                f"{greedy[f'greedy-seed{seed}']:.3f}",
-                f"{of_run[KL].median():.2f}",
-                f"{of_run[KL].max():.2f}",
-            ]
-        )
+        shares = accuracy.iloc[0], accuracy.iloc[-1], -accuracy.diff().clip(upper=0).min()
+        shares += greedy["untrained-seed0"], greedy[f"greedy-seed{seed}"]
+        kls = of_run[KL].median(), of_run[KL].max()
+        rows.append([str(seed), *(f"{share:.3f}" for share in shares), *(f"{kl:.2f}" for kl in kls)])
     accuracies = ["accuracy before", "after 30 steps", "largest fall", "greedy before", "greedy after"]
     head = ["seed", *accuracies, "median KL", "highest KL"]
     return [markdown(head, rows)]
