@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 from rich.console import Console
 
-from rpg.checks.preflight import CHECKS, findings
+from rpg.checks.preflight import CHECKS, findings, label
 from rpg.config import flags, freeze
 from rpg.config.compose import compose
 from rpg.diagnostics import ABSENT, Diagnostic, Findings, Refused, fitted
@@ -76,8 +76,8 @@ def checked(
     notes = freeze.export(config)  # the environment of the run's processes
     yield "configuration", [Diagnostic("note", ABSENT, note.removeprefix("warning: "), "", "warning") for note in notes]
     for check in CHECKS:
-        begins(label := check.__name__.replace("_", " "))
-        yield label, findings(check, config)
+        begins(label(check))
+        yield label(check), findings(check, config)
 
 
 def machine() -> Iterator[str]:

@@ -7,6 +7,8 @@ check is added only if without it a result would be silently wrong, or hours of 
 import sys
 from collections.abc import Callable
 
+from rich.console import Console
+
 from rpg.checks import checkpoint, data, loss, machine, model, off_policy, settings, user, verl
 from rpg.config.run_config import RunConfig
 from rpg.diagnostics import ABSENT, Diagnostic, Findings, Refused
@@ -64,9 +66,18 @@ def findings(check: Check, run: RunConfig) -> list[Diagnostic]:
         return [Diagnostic("environment", ABSENT, f"{error}, in {sys.prefix}", remedy)]
 
 
+def label(check: Check) -> str:
+    """Return a check's name for a line of text."""
+    return check.__name__.replace("_", " ")
+
+
 def refuse(run: RunConfig, checks: tuple[Check, ...]) -> list[Diagnostic]:
-    """Run these checks and return the warnings. Raises Refused with all errors."""
-    found = [diagnostic for check in checks for diagnostic in findings(check, run)]
+    """Run these checks and return the warnings; a terminal shows which one runs. Raises Refused with all errors."""
+    found = list[Diagnostic]()
+    with Console(stderr=True).status("checking") as status:
+        for check in checks:
+            status.update(f"checking: {label(check)}")
+            found += findings(check, run)
     if errors := [diagnostic for diagnostic in found if diagnostic.level == "error"]:
         raise Refused(errors)
     return found
