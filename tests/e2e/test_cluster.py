@@ -6,13 +6,16 @@ The nodes are processes of this machine, ended one by one: `ray stop` would end 
 import contextlib
 import json
 import os
+import re
 import secrets
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 import ray
 
@@ -172,6 +175,33 @@ def test_a_start_that_waits_for_cpus_ends_at_the_stall_limit(tmp_path):
     assert done.returncode == 1, told[-3000:]
     assert "rpg.stall_limit=60" in told
     assert "(most recent call first)" in told
+
+
+def test_a_stall_ends_the_run_on_two_nodes(cluster, tmp_path):
+    """Ray loses TransferQueue's storage: the trainer's stack is in the job's log, no actor of either node is left."""
+
+    def actors(beginning: str = "ray::") -> list[psutil.Process]:
+        found = [process for node in cluster.nodes for process in node.named(beginning)]
+        return [process for process in found if "IDLE" not in process.cmdline()[0]]
+
+    cluster.start_worker()
+    of_cluster = {*actors()}
+    overrides = ["trainer.nnodes=2", "rpg.stall_limit=120", "trainer.total_training_steps=50"]
+    command = ["env", "-C", str(tmp_path), "bash", str(SCRIPT), *SHORT, *overrides]
+    run = Run(command, tmp_path / "job", **{**cluster.env, "RAY_ADDRESS": cluster.url, "PYTHON": sys.executable})
+    while not [*tmp_path.glob("checkpoints/*/metrics.jsonl")]:
+        assert run.process.poll() is None, run.text()[-3000:]
+        time.sleep(1)
+    assert [len(node.named("ray::WorkerDict")) for node in cluster.nodes] == [1, 1]
+    [storage] = actors("ray::SimpleStorageUnit")
+    os.kill(storage.pid, signal.SIGABRT)
+    assert run.wait() == 1, run.text()[-3000:]
+    assert "rpg.stall_limit=120" in run.text()
+    assert re.search(r"File .*trainer_base.py.* in (fit|step|_step_once)", run.text())
+    until = time.monotonic() + 60
+    while left := {*actors()} - of_cluster:
+        assert time.monotonic() < until, left
+        time.sleep(1)
 
 
 SRUN = f"""#!/bin/bash
