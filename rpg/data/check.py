@@ -142,7 +142,7 @@ def score_remedy(data_source: str) -> str:
         return "the library scores it; install the extra: pip install 'rpg-verl[gym]'"
     return (
         "give --reward FILE, as to rpg train, if your own function scores it (rpg score tries it), or build the file "
-        "with --data-source MATH or gsm8k; rpg.rewards.KNOWN_DATA_SOURCES lists the rules"
+        "with --data-source MATH or gsm8k; rpg/registry/datasets.yaml has all rules"
     )
 
 

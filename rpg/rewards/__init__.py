@@ -10,18 +10,16 @@ from importlib.util import find_spec
 from numbers import Integral, Real
 from typing import Any, TypedDict
 
-from rpg.registry.datasets import GYM, OF_SPELLING, is_gym, of_source
+from rpg.registry.datasets import GYM, is_gym, of_source
 from rpg.rewards import release
 from rpg.rewards.extract import few_shot_answer
 from rpg.rewards.sandbox import Sandbox
 from rpg.rewards.verified import judge_response
 
-KNOWN_DATA_SOURCES = frozenset(OF_SPELLING)
 PACKAGE = "pkg://"  # before the name of a module, in place of a file
 OURS = f"{PACKAGE}rpg.rewards"  # this module as reward.custom_reward_function.path
 JUDGES = ("release", "verified", "math_verify")  # docs/judges.md
 gym_sandbox = Sandbox("rpg.rewards.gym")
-GYM_SECONDS = 10.0  # for one answer, also on a busy machine
 
 
 class Score(TypedDict):
@@ -57,8 +55,7 @@ def compute_score(
     if is_gym(data_source):
         return gym_score(solution_str, extra_info or {})
     if (row := of_source(data_source)) is None:
-        known = "MATH/NAME is scored as MATH; rpg.rewards.KNOWN_DATA_SOURCES has all"
-        raise ValueError(f"data_source {data_source!r} has no score function; rename it ({known}), or use your own")
+        raise ValueError(f"data_source {data_source!r} has no score function; rename it (MATH/NAME), or use your own")
     if not isinstance(ground_truth, (str, Real)):
         raise TypeError(f"ground_truth {ground_truth!r} of {data_source!r} is no text; see `rpg data check FILE`")
     truth = as_text(ground_truth)
@@ -81,7 +78,7 @@ def gym_score(response: str, extra_info: Mapping[str, Any]) -> Score:
     answer = few_shot_answer(response, extra_info)
     tagged = response if answer is None else f"<answer>{answer}</answer>"
     try:
-        score, pred = gym_sandbox.call(tagged, extra_info[GYM], limit=GYM_SECONDS)
+        score, pred = gym_sandbox.call(tagged, extra_info[GYM], limit=release.TIME_LIMIT)
     except (TimeoutError, ConnectionError):  # a task that runs the answer as Python
         score, pred = 0.0, ""
     return {"score": score, "acc": float(score >= 1), "pred": utf8(pred)}

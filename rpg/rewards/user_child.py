@@ -21,10 +21,11 @@ from rpg.rewards.sandbox import MEMORY, described
 
 USUAL = ("compute_score", "reward")  # preferred names of the function
 # the forms, by the parameters that each must have
-TRL, BATCH, VERL = ("completions",), ("solution_strs", "ground_truths"), ("solution_str", "ground_truth")
+TRL, BATCH = ("completions",), ("solution_strs", "ground_truths")
+VERL, SHORT = ("solution_str", "ground_truth"), ("response", "answer")
 FORMS = (
     "write verl's compute_score(data_source, solution_str, ground_truth, extra_info), its batch form (data_sources, "
-    "solution_strs, ground_truths, extra_infos) or TRL's reward(completions, **columns)"
+    "solution_strs, ground_truths, extra_infos), TRL's reward(completions, **columns) or reward(response, answer, row)"
 )
 SCRIPT = "__mp_main__"  # the name by which multiprocessing finds what a script defines, here and in a spawned process
 # names that verl gives to its own columns of a validation
@@ -67,7 +68,7 @@ def find(module: ModuleType, file: str, name: str = "") -> tuple[Callable[..., A
 
     Raises UserError if there is none, or if it has another form.
     """
-    known = [key for key, value in vars(module).items() if callable(value) and has_form(value)]
+    known = [key for key, value in vars(module).items() if callable(value) and form_of(value)]
     own = [key for key in known if getattr(vars(module)[key], "__module__", "") == module.__name__ and key[0] != "_"]
     usual = [key for keys in (own, known) for key in USUAL if key in keys]
     chosen = [name] if name else usual[:1] or own
@@ -78,13 +79,14 @@ def find(module: ModuleType, file: str, name: str = "") -> tuple[Callable[..., A
     return vars(module)[chosen[0]], f"{file}, {chosen[0]}"
 
 
-def has_form(function: Callable[..., Any]) -> bool:
-    """Return whether a function has the parameters of a form, or takes any keywords, which are then verl's."""
+def form_of(function: Callable[..., Any]) -> tuple[str, ...] | None:
+    """Return the form whose parameters a function has; verl's, if it takes any keywords; None for another function."""
     try:
         parameters = inspect.signature(function).parameters
     except (ValueError, TypeError):
-        return False
-    return is_open(parameters) or any(parameters.keys() >= {*form} for form in (TRL, BATCH, VERL))
+        return None
+    forms = (form for form in (TRL, BATCH, VERL, SHORT) if parameters.keys() >= {*form})
+    return next(forms, VERL if is_open(parameters) else None)
 
 
 def is_open(parameters: Mapping[str, inspect.Parameter]) -> bool:
@@ -95,16 +97,17 @@ def is_open(parameters: Mapping[str, inspect.Parameter]) -> bool:
 def answer(source: str, response: str, truth: Any, extra: Mapping[str, Any], options: dict[str, Any]) -> Score:
     """Return the score of one response; options: further keywords of the function."""
     ((function, where),) = _loaded
-    parameters = inspect.signature(function).parameters
+    form, parameters = form_of(function), inspect.signature(function).parameters
     offered = {"data_source": source, "solution_str": response, "ground_truth": truth, "extra_info": extra}
-    in_lists = True
-    if parameters.keys() >= {*TRL}:
+    if form == TRL:
         columns = {**extra, "answer": truth, "solution": truth, "ground_truth": truth, "data_source": source}
         offered = {**columns, "prompts": extra.get("raw_problem"), "completions": response}
-    elif parameters.keys() >= {*BATCH}:
+    elif form == BATCH:
         offered = {f"{name}s": value for name, value in offered.items()}
-    else:
-        in_lists = False
+    elif form == SHORT:
+        row = {**extra, "question": extra.get("raw_problem"), "answer": truth, "data_source": source}
+        offered = {"response": response, "answer": truth, "row": row}
+    in_lists = form in (TRL, BATCH)
     names = offered if is_open(parameters) else parameters
     arguments = {name: [value] if in_lists else value for name, value in offered.items() if name in names}
     try:

@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from rpg.rewards import JUDGES, KNOWN_DATA_SOURCES, compute_score, is_known
+from rpg.registry.datasets import OF_SPELLING
+from rpg.rewards import JUDGES, compute_score, is_known
 
 
 def test_unknown_source_is_named() -> None:
@@ -16,7 +17,7 @@ def test_unknown_source_is_named() -> None:
 
 @pytest.mark.parametrize("judge", JUDGES)
 def test_keys_and_types_are_those_of_both_judges(judge: str) -> None:
-    for data_source in KNOWN_DATA_SOURCES:
+    for data_source in OF_SPELLING:
         for response in ("Answer: 12", "", "\udc80Answer: \udc80"):
             result = compute_score(data_source, response, "12", judge=judge)
             assert [*result] == ["score", "acc", "pred"]
