@@ -43,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help=f"test problems (default: all of the test split, else one in ten; of {GYM} 256)")  # fmt: skip
     add("--seed", type=int, default=0, help="selects the problems that are drawn (default: 0)")
     add("--exclude", metavar="FILE", nargs="+", type=Path, default=[],
-        help="leave out the problems of these files, built or as published")  # fmt: skip
+        help="leave out the problems of these files in verl's schema")  # fmt: skip
     add("--template", metavar="FILE", type=Path, help="text with {question} (default: the paper's prompt, or "
         "reasoning-gym's); with --few-shot an example, with {question} and {answer}")  # fmt: skip
     add("--few-shot", metavar="K", type=at_least(1), default=0,
