@@ -22,7 +22,6 @@ from typing import Any
 
 import yaml
 from omegaconf import OmegaConf
-from verl.utils.config import omega_conf_to_dataclass
 
 from rpg.config import types
 from rpg.config.compose import compose_config, resolve
@@ -115,6 +114,8 @@ def _squeezed(text: str) -> str:
 
 def unknown_keys() -> Iterator[str]:
     """Yield settings of the recipe that verl lacks or has with another type."""
+    from verl.utils.config import omega_conf_to_dataclass  # after main has chosen the platform
+
     config = resolve(compose_config(["rpg.script=x"])[0])
     yield from map(str, types.errors(config))
     for section in ("actor_rollout_ref.actor", "actor_rollout_ref.rollout", "algorithm"):
