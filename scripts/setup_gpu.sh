@@ -19,6 +19,7 @@ RPG_HOME=$PWD
 . recipe/rpg/environment.sh
 . scripts/flash_attn.sh
 
+[[ $# == 0 ]] || stop "$*: takes no arguments; its head lists the variables"
 FLASH_ATTN=${FLASH_ATTN:-}
 [[ $FLASH_ATTN =~ ^[01]?$ ]] || stop "FLASH_ATTN=$FLASH_ATTN: 1 also compiles flash-attn, 0 leaves it out; unset: if a wheel fits"
 began=$SECONDS
