@@ -19,8 +19,10 @@ trap wait EXIT # also if a test fails
 # one core each; tests of one file stay together because they share fixtures
 OMP_NUM_THREADS=1 pytest -m "$unit" --numprocesses 2 --dist loadfile --durations=10
 wait "$types"
-# two runs at a time: a start, which is most of a short run, uses little more than one core
-[[ ${1:-} == --fast ]] || pytest tests/e2e -m 'e2e and not full' --numprocesses 2 --dist loadfile --durations=10
+# two runs at a time: a start, which is most of a short run, uses little more than one core; in the order of the names,
+# else one process gets the two longest files, which have the fewest tests
+[[ ${1:-} == --fast ]] ||
+    pytest tests/e2e -m 'e2e and not full' -n 2 --dist loadfile --no-loadscope-reorder --durations=10
 if [[ ${1:-} == --full ]]; then
     pytest tests/e2e -m 'e2e and full' --durations=10
     bash scripts/check_gpu_environment.sh # an environment of its own, of 10 GB
