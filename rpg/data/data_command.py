@@ -85,7 +85,7 @@ def build(args: argparse.Namespace) -> tuple[list[Path], bool]:
         template = template if template or args.few_shot else gym.TEMPLATE
     else:
         source = table(args)
-        origin = args.origin or f"{HUB}{source.repository}:{source.config or ''}"
+        origin = args.origin or HUB + ":".join(filter(None, (source.repository, source.config)))
         problems = tables.problems_of(source, origin, args.keep, args.test_size, args.seed, exclude)
     test, training = ([problem for problem in problems if problem.split == split] for split in ("test", "train"))
     problems = test[: args.test_size] + training[: args.train_size]
