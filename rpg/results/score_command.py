@@ -151,7 +151,7 @@ def try_reward(reward: Callable[..., Any], rows: Path) -> int:
             print(f"{place}, {kind} ({shown(' '.join(response.split()))[:60]}): {result}, {milliseconds:.1f} ms")
     print(f"{failed} raised")
     means = {kind: statistics.fmean(own) for kind, own in scores.items()}
-    print("mean score:", ", ".join(f"{kind} {mean:g}" for kind, mean in means.items()))
+    print("mean score:", ", ".join(f"{kind} {mean:g}" for kind, mean in means.items()) or "none")
     if len(means) == 2 and means["right"] <= means["wrong"]:
         print(f"error: wrong answers score as high as right ones; {blind_to(prompt)}")
         return 1
