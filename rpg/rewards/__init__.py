@@ -101,6 +101,6 @@ def utf8(text: str) -> str:
 
 def as_text(truth: Any) -> str:
     """Return a text, or a number as a data set would write it: 27.0 is "27", -0.0 "0"."""
-    if isinstance(truth, str | Integral):
-        return str(truth)
-    return f"{Decimal(str(truth)).normalize() + 0:f}"
+    if isinstance(truth, str):
+        return truth
+    return str(int(truth)) if isinstance(truth, Integral) else f"{Decimal(str(truth)).normalize() + 0:f}"

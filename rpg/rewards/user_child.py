@@ -32,7 +32,7 @@ SCRIPT = "__mp_main__"  # the name by which multiprocessing finds what a script 
 VERL_COLUMNS = ("input", "output", "gts", "step", "uid", "reward", "acc_success_only")
 
 
-_loaded: list[tuple[Callable[..., Any], str]] = []  # the only function of this process, and where it is
+_loaded: list[tuple[Callable[..., Any], str, Any]] = []  # the only function of this process, its place and form
 _loop = asyncio.new_event_loop()  # of all calls, so that a function may keep its connections
 
 
@@ -63,12 +63,12 @@ def import_file(file: str) -> ModuleType:
     return module
 
 
-def find(module: ModuleType, file: str, name: str = "") -> tuple[Callable[..., Any], str]:
-    """Return the function `name`, else compute_score, reward, or the module's only public function of a known form.
+def find(module: ModuleType, file: str, name: str = "") -> tuple[Callable[..., Any], str, Any]:
+    """Return a function, its place and form: `name`, compute_score, reward, or the only public one of a known form.
 
     Raises UserError if there is none, or if it has another form.
     """
-    known = [key for key, value in vars(module).items() if callable(value) and form_of(value)]
+    known = {key: form for key, value in vars(module).items() if callable(value) and (form := form_of(value))}
     own = [key for key in known if getattr(vars(module)[key], "__module__", "") == module.__name__ and key[0] != "_"]
     usual = [key for keys in (own, known) for key in USUAL if key in keys]
     chosen = [name] if name else usual[:1] or own
@@ -76,7 +76,7 @@ def find(module: ModuleType, file: str, name: str = "") -> tuple[Callable[..., A
         remedy = "give the name of one" if own else FORMS
         found = f"functions of a known form: {', '.join(own) or 'none'}"
         raise UserError(f"{file}: {name or 'the reward function'} not found ({found}); {remedy}")
-    return vars(module)[chosen[0]], f"{file}, {chosen[0]}"
+    return vars(module)[chosen[0]], f"{file}, {chosen[0]}", known[chosen[0]]
 
 
 def form_of(function: Callable[..., Any]) -> tuple[str, ...] | None:
@@ -96,8 +96,8 @@ def is_open(parameters: Mapping[str, inspect.Parameter]) -> bool:
 
 def answer(source: str, response: str, truth: Any, extra: Mapping[str, Any], options: dict[str, Any]) -> Score:
     """Return the score of one response; options: further keywords of the function."""
-    ((function, where),) = _loaded
-    form, parameters = form_of(function), inspect.signature(function).parameters
+    ((function, where, form),) = _loaded
+    parameters = inspect.signature(function).parameters
     offered = {"data_source": source, "solution_str": response, "ground_truth": truth, "extra_info": extra}
     if form == TRL:
         columns = {**extra, "answer": truth, "solution": truth, "ground_truth": truth, "data_source": source}
