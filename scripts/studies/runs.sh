@@ -2,7 +2,7 @@
 # The runs of a study, into docs/results/NAME.parquet; all but pretrained on chain_sum (scripts/studies/chain.py).
 #   bash scripts/studies/runs.sh pretrained|study|penalty|factors|stability|ahead [OVERRIDE...]
 #   SEEDS="1 2" bash scripts/studies/runs.sh factors
-# pretrained: SmolLM2-135M on sums, five seeds (rpg/toy/smollm2.py).
+# pretrained: SmolLM2-135M on sums, five seeds (rpg/toy/smollm2.py), and on reasoning-gym's chain_sum, three seeds.
 # study: the twelve rows of the paper's table 8 and GRPO-corrected with 16 optimizer steps per batch as in the paper,
 #   three seeds; on six others two losses with exchanged advantages, and the methods that were highest and lowest.
 # penalty: GRPO with and without the length penalty of the eight rows, beside one of these (expectations.md, 7).
@@ -100,6 +100,15 @@ pretrained() {
             trainer.total_training_steps=30 trainer.test_freq=5 "$@"
         [[ -f $runs/greedy-seed$seed/metrics.jsonl ]] ||
             "$rpg" eval "$run/global_step_30" --out "$runs/greedy-seed$seed" "${greedy[@]}"
+    done
+    "$rpg" data build reasoning_gym:chain_sum --set min_terms=2 max_terms=2 min_digits=1 max_digits=1 --train-size 150 \
+        --test-size 50 --few-shot 1 --template <(echo '{question} {answer}') --out runs/chain_sum
+    for seed in ${CHAIN_SUM_SEEDS:-3 4 5}; do
+        run=$runs/chain_sum-seed$seed
+        [[ -d $run/global_step_10 ]] || TRAIN_FILE=$PWD/runs/chain_sum/chain_sum_train.parquet \
+            TEST_FILE=$PWD/runs/chain_sum/chain_sum_test.parquet bash "$script" "data.seed=$seed" \
+            data.max_prompt_length=36 "trainer.default_local_dir=$run" trainer.total_training_steps=10 \
+            trainer.test_freq=5 trainer.save_freq=10 "$@"
     done
     run=$runs/untrained-seed0
     [[ -f $run/metrics.jsonl ]] ||
