@@ -14,7 +14,8 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 checkout=$PWD
-mkdir -p "${1:?a directory for the parts}"
+[[ $# == 1 && $1 != -* ]] || { sed -n 5,9p "$0" >&2; exit 2; }
+mkdir -p "$1"
 directory=$(cd "$1" && pwd)
 build=$(mktemp -d)
 trap 'rm -rf "$build"' EXIT

@@ -7,14 +7,13 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
 import psutil
-from rich.console import Console
 
-from rpg.checks.preflight import CHECKS, findings, label
+from rpg.checks.preflight import CHECKS, findings, label, working
 from rpg.config import flags, freeze
 from rpg.config.compose import compose
 from rpg.diagnostics import ABSENT, Diagnostic, Findings, Refused, fitted
@@ -50,33 +49,30 @@ def run(args: argparse.Namespace) -> int:
     if not (name or overrides):
         print(*fitted(machine(), 10), sep="\n")
     counts: Counter[str] = Counter()
-    with Console(stderr=True).status("") as status:  # on a terminal
-        for check, found in checked(name, overrides, lambda name: status.update(f"checking: {name}")):
-            counts.update({one.level for one in found} or {"ok"})
-            lines = (f"{'FAIL' if one.level == 'error' else 'warn'}  {check}: {one}" for one in found)
-            print(*fitted(lines, 6), sep="\n", end="\n" * bool(found), flush=True)
+    for check, found in checked(name, overrides):
+        counts.update({one.level for one in found} or {"ok"})
+        lines = (f"{'FAIL' if one.level == 'error' else 'warn'}  {check}: {one}" for one in found)
+        print(*fitted(lines, 6), sep="\n", end="\n" * bool(found), flush=True)
     print(f"{counts['error']} failed, {counts['warning']} warned, {counts['ok']} passed")
     return 1 if counts["error"] else 0
 
 
-def checked(
-    name: str | None, overrides: list[str], begins: Callable[[str], None]
-) -> Iterator[tuple[str, list[Diagnostic]]]:
-    """Yield name and findings of each check; without a run of the plugin alone. begins: called before each one."""
-    begins("plugin: imports verl in a fresh process")
-    yield "plugin", list(plugin(PROBE))
+def checked(name: str | None, overrides: list[str]) -> Iterator[tuple[str, list[Diagnostic]]]:
+    """Yield name and findings of each check; without a run of the plugin alone."""
+    with working("plugin: imports verl in a fresh process"):
+        found = list(plugin(PROBE))
+    yield "plugin", found
     if not (name or overrides):
         return
-    begins("configuration")
     try:
-        config = freeze.freeze(compose(name, overrides)[0])
+        with working("configuration"):
+            config = freeze.freeze(compose(name, overrides)[0])
     except Refused as refused:
         yield "configuration", refused.diagnostics
         return
     notes = freeze.export(config)  # the environment of the run's processes
     yield "configuration", [Diagnostic("note", ABSENT, note.removeprefix("warning: "), "", "warning") for note in notes]
     for check in CHECKS:
-        begins(label(check))
         yield label(check), findings(check, config)
 
 

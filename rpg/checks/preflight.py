@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 
 from rich.console import Console
+from rich.status import Status
 
 from rpg.checks import checkpoint, data, loss, machine, model, off_policy, settings, user, verl
 from rpg.config.run_config import RunConfig
@@ -57,10 +58,16 @@ ESTIMATES: tuple[Check, ...] = (machine.memory,)  # of `rpg doctor` alone: an es
 CHECKS = (*SETTINGS, *PLACE, *SLOW, *ESTIMATES)
 
 
+def working(what: str) -> Status:
+    """Return a context in which a terminal shows what is being checked."""
+    return Console(stderr=True).status(f"checking: {what}")
+
+
 def findings(check: Check, run: RunConfig) -> list[Diagnostic]:
     """Run a check; a package of verl's extras that is missing is its finding."""
     try:
-        return list(check(run))
+        with working(label(check)):
+            return list(check(run))
     except ImportError as error:
         remedy = "use the environment of scripts/setup_gpu.sh, or pip install 'verl[vllm]'"
         return [Diagnostic("environment", ABSENT, f"{error}, in {sys.prefix}", remedy)]
@@ -72,12 +79,8 @@ def label(check: Check) -> str:
 
 
 def refuse(run: RunConfig, checks: tuple[Check, ...]) -> list[Diagnostic]:
-    """Run these checks and return the warnings; a terminal shows which one runs. Raises Refused with all errors."""
-    found = list[Diagnostic]()
-    with Console(stderr=True).status("checking") as status:
-        for check in checks:
-            status.update(f"checking: {label(check)}")
-            found += findings(check, run)
+    """Run these checks and return the warnings. Raises Refused with all errors."""
+    found = [diagnostic for check in checks for diagnostic in findings(check, run)]
     if errors := [diagnostic for diagnostic in found if diagnostic.level == "error"]:
         raise Refused(errors)
     return found

@@ -49,7 +49,7 @@ def make_panels(table: Table, k: int | None = None) -> dict[str, dict[str, Any]]
     """Return panels: title -> label of the table's row -> step x run, the values of the row's runs.
 
     First benchmarks, in the table's order, then the logged metrics of training and off-policy training.
-    k: of pass@k by step, a panel more for each benchmark.
+    k: of pass@k by step, a panel more for each benchmark; raises UserError without k answers to each.
     """
     frames: dict[Any, Any] = {
         (label, number): by_title(run, k) for label, runs in table.rows.items() for number, run in enumerate(runs)
@@ -61,6 +61,8 @@ def make_panels(table: Table, k: int | None = None) -> dict[str, dict[str, Any]]
         if points.any() or (len(points) and title not in PANELS):
             rows = points.groupby("label", sort=False)
             panels[title] = {label: own.droplevel("label").unstack("run").sort_index() for label, own in rows}
+    if k and not any(title.endswith(f" {kinds[-1]}") for title in panels):
+        raise UserError(f"--pass-at {k}: needs {k} answers to each problem, right or wrong (rollout.val_kwargs.n)")
     return panels
 
 

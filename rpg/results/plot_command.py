@@ -13,8 +13,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg plot`."""
     parser.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="as for `rpg table`")
     parser.add_argument("--out", type=Path, default=Path("plots"), metavar="DIR", help="default: plots")
-    more = "also pass@K by step, from the samples of all validations"
-    parser.add_argument("--pass-at", type=at_least(1), metavar="K", help=more)
+    parser.add_argument("--pass-at", type=at_least(1), metavar="K", help="also pass@K by step, from the samples")
 
 
 def run(args: argparse.Namespace) -> int:

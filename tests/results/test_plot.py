@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 from rpg.cli import main
+from rpg.diagnostics import UserError
 from rpg.results.figures import Figure, draw, looks_of, make_panels
 from rpg.results.runs import load_runs
 from rpg.results.table import build_table
@@ -53,5 +54,8 @@ def test_pass_at_k_by_step(tmp_path):
         samples = [(name, acc) for name, accs in answers.items() for acc in accs]
         write_samples(run, step, [{"input": name, "gts": "4", "output": "", "acc": acc} for name, acc in samples])
     write_run(tmp_path / "s", records([0.1, 0.2]), config("s", loss="vanilla"))  # without samples
-    rows = make_panels(build_table(load_runs([tmp_path])), 2)["AIME24 pass@2"]
+    table = build_table(load_runs([tmp_path]))
+    rows = make_panels(table, 2)["AIME24 pass@2"]
     assert {label: own[0].to_dict() for label, own in rows.items()} == {"RPG-URKL": {0: 0.5, 2: 1.0}}
+    with pytest.raises(UserError, match="--pass-at 3: needs 3 answers"):
+        make_panels(table, 3)
