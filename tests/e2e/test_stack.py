@@ -13,7 +13,6 @@ from rpg import cli
 from rpg.results.runs import load, load_runs
 from rpg.results.table import build_table
 from rpg.run import cleanup
-from rpg.toy.demo import DEMOS
 from tests.e2e import short_run
 from tests.e2e.conftest import PATIENCE, ROOT, TOY
 from tests.terminal import assert_in_order
@@ -63,14 +62,14 @@ def assert_weights_reached_vllm(steps: list[dict]) -> None:
     assert max(step["actor/grad_norm"] for step in steps) > 1e-3
 
 
-def test_demo_learns_in_half_of_its_steps(start):
+def test_demo_learns_in_eight_steps(start):
     """Sampled accuracy rises, rollouts come from the actor's weights, files and checkpoints are there, `rpg table`
     and `rpg export` read them."""
     directory = TOY / "demo"
     cleanup.remove_weights()  # of killed runs
     shutil.rmtree(directory, ignore_errors=True)  # a demo resumes
-    half = ["trainer.total_training_steps=15", "trainer.test_freq=15", "actor_rollout_ref.rollout.val_kwargs.n=2"]
-    command = [sys.executable, "-m", "rpg.cli", "demo", "--model", "toy", "--dir", str(TOY), *half]
+    short = ["trainer.total_training_steps=8", "trainer.test_freq=8", "actor_rollout_ref.rollout.val_kwargs.n=2"]
+    command = [sys.executable, "-m", "rpg.cli", "demo", "--model", "toy", "--dir", str(TOY), *short]
     run = start(command=command, in_terminal=True)
     assert run.wait(3 * PATIENCE) == 0, run.text()[-3000:]
     assert run.processes() == []
@@ -80,10 +79,11 @@ def test_demo_learns_in_half_of_its_steps(start):
     steps = training_steps(directory / "metrics.jsonl")
     accuracies = load(directory).accuracies["toy sums"].tolist()
     assert len(accuracies) == 2
-    # 0.028 is the standard deviation of two means of 512 answers each (sqrt(2 x 0.2 / 512))
-    assert accuracies[-1] - accuracies[0] >= DEMOS["toy"].gain / 2
+    # four standard deviations of a difference of two means of 512 answers, sqrt(2 x 0.2 / 512): without learning
+    # one run in 30,000 passes; one that learned gained 0.23
+    assert accuracies[-1] - accuracies[0] >= 4 * 0.028
     records = [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
-    assert [record["step"] for record in records] == list(range(16))
+    assert [record["step"] for record in records] == list(range(9))
     assert_weights_reached_vllm(steps)
     for step in steps:
         assert set(RPG_METRICS) <= set(step)
@@ -94,12 +94,12 @@ def test_demo_learns_in_half_of_its_steps(start):
     assert {"versions", "git_commit", "devices"} <= set(environment)
     digest = hashlib.sha256((TOY / "toy_test.parquet").read_bytes()).hexdigest()
     assert environment["contents"]["data.val_files"] == [digest]
-    assert (directory / "latest_checkpointed_iteration.txt").read_text() == "15"
-    assert list((directory / "global_step_15" / "actor").glob("model_world_size_1_rank_0.pt"))
+    assert (directory / "latest_checkpointed_iteration.txt").read_text() == "8"
+    assert list((directory / "global_step_8" / "actor").glob("model_world_size_1_rank_0.pt"))
 
     assert list(build_table(load_runs([directory])).rows) == ["RPG-REINFORCE-URKL"]
-    assert cli.main(["export", str(directory / "global_step_15")]) == 0
-    loaded = load_file(directory / "global_step_15/hf/model.safetensors")
+    assert cli.main(["export", str(directory / "global_step_8")]) == 0
+    loaded = load_file(directory / "global_step_8/hf/model.safetensors")
     for name, tensor in load_file(TOY / "model" / "model.safetensors").items():
         assert loaded[name].shape == tensor.shape
 
