@@ -4,9 +4,6 @@ import argparse
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
-
-from omegaconf import OmegaConf
 
 from rpg.arguments import at_least
 from rpg.data import tables
@@ -17,6 +14,7 @@ from rpg.data.parquet import write_set
 from rpg.data.readers import HUB
 from rpg.data.template import QUESTION
 from rpg.diagnostics import UserError, shown
+from rpg.overrides import key_of, parse
 from rpg.registry.datasets import GYM, OF_SPELLING, PUBLISHED, DataSet
 from rpg.rewards import JUDGES, is_known
 from rpg.rewards.user_reward import reward_file
@@ -80,7 +78,7 @@ def build(args: argparse.Namespace) -> tuple[list[Path], bool]:
         from rpg.data import gym  # imports the library
 
         source, sizes = DataSet(task, "expression", split="both"), {"train": args.train_size, "test": args.test_size}
-        options: Any = OmegaConf.to_container(OmegaConf.from_dotlist(args.options))
+        options = {key_of(text): parse(text).value() for text in args.options}
         problems = gym.problems_of(task, options, sizes, args.seed, exclude)
         template = template if template or args.few_shot else gym.TEMPLATE
     else:

@@ -97,6 +97,7 @@ def test_options_of_a_task_are_those_of_its_score():
     [
         (["reasoning_gym:chain_sum", "--set", "max_terms=1", "min_terms=1", "max_digits=1", "--train-size", "20"],
          "has 10 distinct problems in 10 x 276 draws; lower --train-size"),
+        (["reasoning_gym:chain_sum", "--set", "max_terms=[1"], "max_terms=[1: Hydra cannot read it"),
         (["reasoning_gym:composite"], "Must specify at least one dataset"),
     ],
 )  # fmt: skip
