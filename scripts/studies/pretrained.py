@@ -15,7 +15,7 @@ def tables() -> list[str]:
     for run, seed in runs.seed[runs.arm == "smollm2"].astype(int).items():
         of_run = metrics.loc[run]
         accuracy = of_run.accuracy.dropna()
-        shares = accuracy.iloc[0], accuracy.iloc[-1], -accuracy.diff().clip(upper=0).min()
+        shares = accuracy.iloc[0], accuracy.iloc[-1], max(0.0, -accuracy.diff().min())
         shares += greedy["untrained-seed0"], greedy[f"greedy-seed{seed}"]
         kls = of_run[KL].median(), of_run[KL].max()
         rows.append([str(seed), *(f"{share:.3f}" for share in shares), *(f"{kl:.2f}" for kl in kls)])
