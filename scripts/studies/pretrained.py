@@ -16,10 +16,11 @@ def tables() -> list[str]:
         of_run = metrics.loc[run]
         accuracy = of_run.accuracy.dropna()
         shares = accuracy.iloc[0], accuracy.iloc[-1], max(0.0, -accuracy.diff().min())
-        shares += greedy["untrained-seed0"], greedy[f"greedy-seed{seed}"]
+        shares += (greedy[f"greedy-seed{seed}"],)
         kls = of_run[KL].median(), of_run[KL].max()
         rows.append([str(seed), *(f"{share:.3f}" for share in shares), *(f"{kl:.2f}" for kl in kls)])
-    accuracies = ["accuracy before", "after 30 steps", "largest fall", "greedy before", "greedy after"]
+    initial = greedy["untrained-seed0"]
+    accuracies = ["accuracy before", "after 30 steps", "largest fall", f"greedy (before: {initial:.3f})"]
     head = ["seed", *accuracies, "median KL", "highest KL"]
     second = metrics.accuracy.dropna()[runs.index[runs.arm == "chain_sum"]].unstack()
     steps = ["chain_sum, seed", *(f"step {step}" for step in second.columns)]
