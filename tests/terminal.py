@@ -19,6 +19,7 @@ from rich.cells import cell_len
 
 COLUMNS, ROWS = 80, 24
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+ERASED = re.compile(r"[^\n]*\n(?:\x1b\[\?25h)?\r\x1b\[1A\x1b\[2K")  # a line, until the cursor goes back up to clear it
 HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"  # the cursor
 
 
@@ -81,7 +82,8 @@ class Terminal:
 
 def shown_lines(text: str) -> list[str]:
     """Return the lines that a terminal shows one below the other, without colours; a redrawn line counts once."""
-    return [line.split("\r")[-1] for line in CONTROL.sub("", text).replace("\r\n", "\n").split("\n")]
+    shown = CONTROL.sub("", ERASED.sub("", text))
+    return [line.split("\r")[-1] for line in shown.replace("\r\n", "\n").split("\n")]
 
 
 def assert_in_order(text: str, most: int) -> None:
