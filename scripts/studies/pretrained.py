@@ -10,21 +10,22 @@ KL = "actor/rpg_kl_k1"
 def tables() -> list[str]:
     """Return Markdown, a row a seed: accuracy of sampled and greedy answers, and KL; for chain_sum by validation."""
     runs, metrics = load("pretrained")
-    greedy = metrics.accuracy.dropna().groupby("run").last()
+    validated = metrics.accuracy.dropna()
+    greedy = validated.groupby("run").last()
     rows = []
     for run, seed in runs.seed[runs.arm == "smollm2"].astype(int).items():
-        of_run = metrics.loc[run]
-        accuracy = of_run.accuracy.dropna()
-        shares = accuracy.iloc[0], accuracy.iloc[-1], max(0.0, -accuracy.diff().min())
-        shares += (greedy[f"greedy-seed{seed}"],)
-        kls = of_run[KL].median(), of_run[KL].max()
+        accuracy, kl = validated[run], metrics[KL][run]
+        fall = max(0.0, -accuracy.diff().min())
+        shares = accuracy.iloc[0], accuracy.iloc[-1], fall, greedy[f"greedy-seed{seed}"]
+        kls = kl.median(), kl.max()
         rows.append([str(seed), *(f"{share:.3f}" for share in shares), *(f"{kl:.2f}" for kl in kls)])
     initial = greedy["untrained-seed0"]
     accuracies = ["accuracy before", "after 30 steps", "largest fall", f"greedy (before: {initial:.3f})"]
     head = ["seed", *accuracies, "median KL", "highest KL"]
-    second = metrics.accuracy.dropna()[runs.index[runs.arm == "chain_sum"]].unstack()
+    seeds = runs.seed[runs.arm == "chain_sum"].astype(int)
+    second = validated[seeds.index].unstack()
     steps = ["chain_sum, seed", *(f"step {step}" for step in second.columns)]
-    by_step = [[run.rpartition("seed")[2], *(f"{share:.3f}" for share in row)] for run, row in second.iterrows()]
+    by_step = [[str(seed), *(f"{share:.3f}" for share in second.loc[run])] for run, seed in seeds.items()]
     return [markdown(head, rows), markdown(steps, by_step)]
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The runs of a study, into docs/results/NAME.parquet; all but pretrained on chain_sum (scripts/studies/chain.py).
+# The runs of a study, into docs/results/NAME.parquet; all but pretrained on the task of scripts/studies/chain.py.
 #   bash scripts/studies/runs.sh pretrained|study|penalty|factors|stability|ahead [OVERRIDE...]
 #   SEEDS="1 2" bash scripts/studies/runs.sh factors
 # pretrained: SmolLM2-135M on sums, five seeds (rpg/toy/smollm2.py), and on reasoning-gym's chain_sum, three seeds.
@@ -90,25 +90,29 @@ factors() {
     done
 }
 
+# One run of SmolLM2. Needs $script and $seed.
+smollm2() { # NAME STEPS OVERRIDES...
+    local run=$runs/$1-seed$seed steps=$2
+    shift 2
+    [[ -d $run/global_step_$steps ]] || bash "$script" "data.seed=$seed" "trainer.default_local_dir=$run" \
+        "trainer.total_training_steps=$steps" trainer.test_freq=5 "$@"
+}
+
 pretrained() {
     local seed script=recipe/rpg/cpu/run_rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28_noiterref_smollm2.sh run
+    local chain_sum=$PWD/runs/chain_sum/chain_sum
     local greedy=("$sampling.n=1" "$sampling.do_sample=false" "$sampling.temperature=0") # the likeliest answers
     "$rpg" demo --prepare-only
     for seed in ${SEEDS:-3 4 5 6 7}; do
-        run=$runs/smollm2-seed$seed
-        [[ -d $run/global_step_30 ]] || bash "$script" "data.seed=$seed" "trainer.default_local_dir=$run" \
-            trainer.total_training_steps=30 trainer.test_freq=5 "$@"
+        smollm2 smollm2 30 "$@"
         [[ -f $runs/greedy-seed$seed/metrics.jsonl ]] ||
-            "$rpg" eval "$run/global_step_30" --out "$runs/greedy-seed$seed" "${greedy[@]}"
+            "$rpg" eval "$runs/smollm2-seed$seed/global_step_30" --out "$runs/greedy-seed$seed" "${greedy[@]}"
     done
     "$rpg" data build reasoning_gym:chain_sum --set min_terms=2 max_terms=2 min_digits=1 max_digits=1 --train-size 150 \
-        --test-size 50 --few-shot 1 --template <(echo '{question} {answer}') --out runs/chain_sum
-    for seed in ${CHAIN_SUM_SEEDS:-3 4 5}; do
-        run=$runs/chain_sum-seed$seed
-        [[ -d $run/global_step_10 ]] || TRAIN_FILE=$PWD/runs/chain_sum/chain_sum_train.parquet \
-            TEST_FILE=$PWD/runs/chain_sum/chain_sum_test.parquet bash "$script" "data.seed=$seed" \
-            data.max_prompt_length=36 "trainer.default_local_dir=$run" trainer.total_training_steps=10 \
-            trainer.test_freq=5 trainer.save_freq=10 "$@"
+        --test-size 50 --few-shot 1 --template <(echo '{question} {answer}') --out "${chain_sum%/*}"
+    for seed in ${SEEDS:-3 4 5}; do
+        TRAIN_FILE=${chain_sum}_train.parquet TEST_FILE=${chain_sum}_test.parquet \
+            smollm2 chain_sum 10 data.max_prompt_length=36 "$@"
     done
     run=$runs/untrained-seed0
     [[ -f $run/metrics.jsonl ]] ||
