@@ -32,7 +32,7 @@ SCRIPT = "__mp_main__"  # the name by which multiprocessing finds what a script 
 VERL_COLUMNS = ("input", "output", "gts", "step", "uid", "reward", "acc_success_only")
 
 
-_loaded: list[tuple[Callable[..., Any], str, Any]] = []  # the only function of this process, its place and form
+_loaded: list[tuple[Callable[..., Any], str, tuple[str, ...]]] = []  # this process's function, its place and form
 _loop = asyncio.new_event_loop()  # of all calls, so that a function may keep its connections
 
 
@@ -63,7 +63,7 @@ def import_file(file: str) -> ModuleType:
     return module
 
 
-def find(module: ModuleType, file: str, name: str = "") -> tuple[Callable[..., Any], str, Any]:
+def find(module: ModuleType, file: str, name: str = "") -> tuple[Callable[..., Any], str, tuple[str, ...]]:
     """Return a function, its place and form: `name`, compute_score, reward, or the only public one of a known form.
 
     Raises UserError if there is none, or if it has another form.
