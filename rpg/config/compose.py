@@ -19,7 +19,7 @@ from omegaconf.errors import OmegaConfBaseException
 from rpg import secrets
 from rpg.config.run_config import RunConfig
 from rpg.config.types import verl_config_dir
-from rpg.config.verl_keys import MODEL, RESUMABLE, REWARD
+from rpg.config.verl_keys import MODEL, RESUMABLE, REWARD, TYPES
 from rpg.diagnostics import BadSetting, Diagnostic, Refused, did_you_mean, shown
 from rpg.dotted import below, leaves
 from rpg.overrides import key_of, override, parse
@@ -196,7 +196,10 @@ def _unknown(overrides: list[str], known: list[str]) -> BadSetting | None:
         if not one.is_add() and key not in known:
             ends = " or ".join(name for name in known if name.endswith(f".{key}"))
             near = (
-                did_you_mean(key, known) or (ends and f"did you mean {ends}?") or "`rpg train --help` lists the groups"
+                (key in TYPES and f"to add it write +{text}")
+                or did_you_mean(key, known)
+                or (ends and f"did you mean {ends}?")
+                or "`rpg train --help` lists the groups"
             )
             return BadSetting(f"{text}: no such setting or group; {near}")
     return None

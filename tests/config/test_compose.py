@@ -55,6 +55,7 @@ def test_what_agrees_or_is_not_decided_passes(typed):
         ("trainer.nnode=2", "did you mean trainer.nnodes?"),
         ("metod=rpg", "did you mean method?"),
         ("lr=1", "actor_rollout_ref.actor.optim.lr"),
+        (f"{A}.policy_loss.clip_scope=regularized", "write +actor_"),
         ("clip=0.3", "0.2_0.28"),
     ],
 )

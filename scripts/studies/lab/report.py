@@ -41,7 +41,7 @@ def _gradient() -> str:
 
 
 def _fixed_points() -> str:
-    """J after exact gradients with a fixed reference; the code that made these lines last stood in commit 255f97c7."""
+    """J after exact gradients with a fixed reference; the code that made these lines last stood in commit 9f73c243."""
     table = load("fixed_point")
     table["J"] = table.reward - table.beta * table.kl_start
     table = table.assign(best=table.J + table.gap).set_index(["label", "beta"])
