@@ -6,7 +6,7 @@ Does not import verl, torch or Ray: a dry run takes a second.
 import hashlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -29,6 +29,7 @@ from rpg.verl_plugin import resolvers, version
 CONFIG_DIR = scripts.RECIPE.resolve() / "config"
 # Groups that are one decision: a typed override of a key that the chosen file sets must agree with it.
 DECISIONS = ("method", "reference", "schedule", "pi_old")
+RECORDS = {"rpg.method": "method", "rpg.pi_old": "pi_old"}  # of a group's choice: they change nothing else
 # from which verl's keys follow with some choices of the groups
 KNOBS = ("rpg.divergence", "rpg.kl_coef", "rpg.kl_scope", "rpg.rho_bound", REWARD)
 FOLLOWS = re.compile(r"\$\{(rpg\.[\w.]+)\}")
@@ -84,8 +85,9 @@ def split(name: str | None, overrides: list[str]) -> tuple[list[str], list[str]]
     if name and name not in known and not path.is_file():
         return overrides, []
     own = list(scripts.read(known.get(name, path)).overrides) if name else []
-    typed = overrides[len(own) :] if overrides[: len(own)] == own else overrides
-    return overrides[: len(overrides) - len(typed)], [_by_path(text) for text in typed]
+    is_given = overrides[: len(own)] == own
+    typed = overrides[len(own) :] if is_given else overrides
+    return own if is_given or name in known else [], [_by_path(text) for text in typed]
 
 
 def _by_path(text: str) -> str:
@@ -117,17 +119,18 @@ def contradicting(
     Equal values pass, so that a frozen configuration loads again; method=null decides nothing.
     """
     keys = {one.key_or_group: one for one in typed}
-    sources = {key: group for group in DECISIONS if choices.get(group) for key in _decided(group, choices) & {*keys}}
+    decided = {key: group for group in DECISIONS if choices.get(group) for key in _decided(group, choices)}
+    sources = {key: group for key, group in (decided | RECORDS).items() if below(key, keys)}
     plain = config
     if sources:
-        plain, _ = compose_config([text for text in overrides if parse(text).key_or_group not in sources])
+        plain, _ = compose_config([text for text in overrides if not _sets(parse(text).key_or_group, sources)])
     unresolved = dict(leaves(OmegaConf.to_container(plain)))
     for key, group in sources.items():
         wanted, given = OmegaConf.select(plain, key), OmegaConf.select(config, key)
         if wanted != given:
             knob = FOLLOWS.fullmatch(str(unresolved.get(key)))
             remedy = f"choose another {group}=" + ("; method=null decides nothing" if group == "method" else "")
-            source = knob[1] if knob else f"{group}={choices[group]}"
+            source = knob[1] if knob else f"{group}={choices.get(group) or 'null'}"
             yield Diagnostic(key, given, f"{source} makes it {shown(wanted)}", f"set {knob[1]}" if knob else remedy)
     for knob in KNOBS:
         if knob in keys and not any(f"${{{knob}}}" in str(value) for value in unresolved.values()):
@@ -139,6 +142,10 @@ def contradicting(
         if length != config.data.max_response_length:
             message = f"is not read: the data set's {LENGTH}={config.data.max_response_length} counts"
             yield Diagnostic("context", choices["context"], message, "set that key")
+
+
+def _sets(key: str, sources: Iterable[str]) -> bool:
+    return any(below(source, [key]) for source in sources)
 
 
 def _decided(group: str, choices: dict[str, str | None]) -> set[str]:

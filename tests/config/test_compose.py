@@ -25,6 +25,10 @@ def made(*typed: str, name: str = NAME):
         ([f"{CORRECTION}.bypass_mode=true"], f"{CORRECTION}.bypass_mode", "pi_old=unset makes it false"),
         (["schedule=async", "trainer.v1.trainer_mode=sync"], "trainer.v1.trainer_mode", "makes it colocate_async"),
         (["method=dapo", "rpg.kl_coef=0.1"], "rpg.kl_coef", "has no effect with method=dapo"),
+        (["rpg.pi_old=behavior"], "rpg.pi_old", "choose another pi_old="),
+        (["rpg.method=dapo"], "rpg.method", "method=rpg_rf_clip_ppo makes it"),
+        ([f"{A}.policy_loss={{loss_mode:gspo}}"], f"{A}.policy_loss.loss_mode", "choose another method="),
+        (["pi_old=decoupled_sequence", f"{CORRECTION}.bypass_mode=true"], f"{CORRECTION}.bypass_mode", "false"),
         (["context=4k"], "context", "the data set's data.max_response_length=32 counts"),
     ],
 )
@@ -89,6 +93,13 @@ A_RUN = [parse(text) for text in ("trainer.save_freq=1", "rpg.console=full")]  #
 def test_a_run_is_named_after_its_script_and_what_was_typed(typed, suffix):
     _, typed = split(NAME, typed)
     assert run_name(NAME, [*A_RUN, *map(parse, typed)]) == NAME + suffix
+
+
+def test_a_scripts_own_overrides_act_also_if_only_its_name_is_given():
+    assert split("dapo_7b", ["data.seed=3"]) == (
+        list(scripts.read(scripts.paths()["dapo_7b"]).overrides),
+        ["data.seed=3"],
+    )
 
 
 def test_a_long_name_is_shortened_and_differs():
