@@ -15,7 +15,7 @@ from rpg.names import MOVING_REFERENCES
 from rpg.plan import GB, bytes_of, estimate, shape_of, state
 from rpg.verl_plugin.schedule_free import INSTALL, PACKAGE, asked_for
 
-GPUS = "trainer.n_gpus_per_node"
+GPUS, KEPT = "trainer.n_gpus_per_node", "trainer.max_actor_ckpt_to_keep"
 MIB = 2**20
 
 
@@ -96,7 +96,7 @@ def shared_memory(run: RunConfig) -> Findings:
 
 
 def disk(run: RunConfig) -> Findings:
-    """Two checkpoints fit on the disk: otherwise a failure while the second is written could leave none.
+    """The checkpoints to keep fit on the disk, two at least: a failure while one is written must leave another.
 
     A checkpoint has weights, two moments, and a moving reference; every rank writes its shards.
     """
@@ -108,10 +108,13 @@ def disk(run: RunConfig) -> Findings:
     target = run.directory.absolute()
     place = next(folder for folder in (target, *target.parents) if os.path.exists(folder))
     free = shutil.disk_usage(place).free
-    there = min(len(steps(target)), 2) if run["trainer.resume_mode"] != "disable" else 0
-    if (2 - there) * size > free:
-        message = f"two checkpoints need {2 * size / GB:.3g} GB, and {place} has {free / GB:.3g}"
-        yield run.error("trainer.default_local_dir", message, "set CKPTS_DIR elsewhere")
+    saves, kept = (run["trainer.total_training_steps"] or 0) // run["trainer.save_freq"], run[KEPT]
+    count = max(2, min(kept or saves, saves))
+    there = min(len(steps(target)), count) if run["trainer.resume_mode"] != "disable" else 0
+    if (count - there) * size > free:
+        message = f"{count} checkpoints ({run.shown(KEPT)}) need {count * size / GB:.3g} GB, and {place} has"
+        remedy = f"set CKPTS_DIR elsewhere, or {KEPT}=2"
+        yield run.error("trainer.default_local_dir", f"{message} {free / GB:.3g}", remedy)
 
 
 def memory(run: RunConfig) -> Findings:

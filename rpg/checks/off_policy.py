@@ -29,14 +29,15 @@ def corrections(run: RunConfig) -> Findings:
     log_probs = f"{ROLLOUT}.calculate_log_probs"
     if pi_old_of(run) == "decoupled" and run[THRESHOLD] is None:
         yield run.error(THRESHOLD, f"leaves out the weights of {run.shown(WEIGHT)}", "set it to 2.0, or a large number")
-    if run[REJECTION] is None:
-        return
-    if run[f"{LOSS}.kl_scope"] == "response" and run.rpg.reference.mode != "old" and "token_" in run[REJECTION]:
+    of_tokens = run[REJECTION] is not None and "token_" in run[REJECTION]
+    if of_tokens and run[f"{LOSS}.kl_scope"] == "response" and run.rpg.reference.mode != "old":
         message = "leaves tokens out of the sums of rpg.kl_scope=response"
         yield run.error(REJECTION, message, "reject sequences (seq_...), or use rpg.kl_scope=token")
-    if run[f"{CORRECTION}.bypass_mode"] or not run[log_probs]:
-        message = "compares pi_old with the rollout policy: verl leaves it out without log-probs of both"
-        yield run.error(REJECTION, message, f"use pi_old=recomputed or decoupled, and {log_probs}=true")
+    has_both = run[log_probs] and not run[f"{CORRECTION}.bypass_mode"]
+    for key in (WEIGHT, REJECTION):
+        if run[key] is not None and not has_both:
+            message = "compares pi_old with the rollout policy: verl leaves it out without log-probs of both"
+            yield run.error(key, message, f"use pi_old=recomputed or decoupled, and {log_probs}=true")
 
 
 def asynchronous_pi_old(run: RunConfig) -> Findings:

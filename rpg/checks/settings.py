@@ -18,6 +18,9 @@ FIXED = {
     f"{ACTOR}.clip_ratio": ((0.2,), "is not read; clip=LOW_HIGH sets clip_ratio_low and clip_ratio_high"),
     "trainer.default_hdfs_dir": ((None,), "is not read with FSDP: verl copies nothing there"),
     f"{ROLLOUT}.repetition_penalty": ((None, 1.0), "is not read: verl always sends 1"),
+    f"{ROLLOUT}.do_sample": ((True,), f"is not read: rollouts are sampled at {ROLLOUT}.temperature"),
+    "trainer.balance_batch": ((True,), "is not read: verl's V1 trainer always balances the ranks' tokens"),
+    f"{OPTIM}.warmup_style": ((None,), "is deprecated, and would replace lr_scheduler_type; set that"),
     "trainer.critic_warmup": ((0,), "would leave out the actor's updates; there is no critic"),
     f"{MODEL}.lora.rank": ((0,), f"is Megatron's: with FSDP no adapter would be trained; set {MODEL}.lora_rank"),
     "actor_rollout_ref.hybrid_engine": ((True,), "puts the reference into another process than the actor"),
@@ -42,12 +45,21 @@ def without_effect(run: RunConfig) -> Findings:
 
 
 def mini_batches(run: RunConfig) -> Findings:
-    """The mini-batch divides the batch, and the ranks its responses; otherwise verl pads with made-up samples."""
+    """The mini-batch divides the batch, and the ranks its responses; otherwise verl pads with made-up samples.
+
+    Micro-batches of a fixed size divide a rank's part, which verl asserts after the first rollouts.
+    """
     ranks = max(1, run.devices // run[f"{FSDP}.{ULYSSES}"])
     if run[BATCH] % run[MINI_BATCH]:
         yield run.error(MINI_BATCH, f"does not divide {run.shown(BATCH)}", "choose one that divides it")
     elif run[MINI_BATCH] * run[N] % ranks:
         yield run.error(MINI_BATCH, f"times {run.shown(N)} is not divided by {ranks} ranks", "raise it")
+    parts = {f"{ACTOR}.ppo_micro_batch_size_per_gpu": (f"{ACTOR}.use_dynamic_bsz", run[MINI_BATCH])}
+    for section in (ROLLOUT, *([REF] if run.has_reference_model else [])):
+        parts[f"{section}.log_prob_micro_batch_size_per_gpu"] = f"{section}.log_prob_use_dynamic_bsz", run[BATCH]
+    for key, (dynamic, prompts) in parts.items():
+        if not run[dynamic] and run[key] and (of_rank := prompts * run[N] // ranks) % run[key]:
+            yield run.error(key, f"does not divide the {of_rank} responses of a rank", f"set it, or {dynamic}=true")
 
 
 def ulysses(run: RunConfig) -> Findings:

@@ -4,6 +4,7 @@ They import verl, which takes seconds, and therefore run last.
 """
 
 from rpg.checks.loss import LOSS_MODE
+from rpg.checks.off_policy import REJECTION
 from rpg.config.run_config import RunConfig
 from rpg.config.verl_keys import EXTERNAL_LIB, RAY
 from rpg.diagnostics import Diagnostic, Findings, did_you_mean
@@ -34,6 +35,18 @@ def registered(run: RunConfig) -> Findings:
             known = sorted(map(str, registry))
             remedy = f"{did_you_mean(run[key], known)} known: {', '.join(known)}".strip()
             yield run.error(key, "is not registered with verl", remedy)
+
+
+def rejection(run: RunConfig) -> Findings:
+    """verl accepts rollout_rs with its threshold; it would read them after the first batch's rollouts."""
+    import torch
+    from verl.trainer.ppo.rollout_corr_helper import compute_rollout_rejection_mask
+
+    if run[REJECTION] is not None:
+        try:
+            compute_rollout_rejection_mask(*torch.ones(2, 1, 1), run[REJECTION], run[f"{REJECTION}_threshold"])
+        except ValueError as error:
+            yield run.error(REJECTION, f"is not accepted by verl: {error}", "correct it, or set its threshold")
 
 
 def cpus(run: RunConfig) -> Findings:

@@ -30,9 +30,12 @@ CASES: dict[str, list] = {
     "without_effect": [
         [f"{A}.clip_ratio=0.3"], [f"+{R}.repetition_penalty=1.1"], ["reward.custom_reward_function.path=/mine.py"],
         [f"{A}.optim.lr_warmup_steps_ratio=0.1"], [f"{M}.lora_adapter_path=/a"],
+        ["trainer.balance_batch=false"], [f"{A}.optim.warmup_style=cosine"], [f"{R}.do_sample=false"],
     ],
     "mini_batches": [
         [f"{A}.ppo_mini_batch_size=24"], (["trainer.n_gpus_per_node=3"], [f"{A}.ppo_mini_batch_size=16"]),
+        [f"{A}.use_dynamic_bsz=false", f"{A}.ppo_micro_batch_size_per_gpu=3"],
+        [f"{R}.log_prob_use_dynamic_bsz=false", f"{R}.log_prob_micro_batch_size_per_gpu=5"],
     ],
     "ulysses": [
         ["reference=fixed", f"{REF}.fsdp_config.{ULYSSES}=2"], [FLASH, f"{F}.{ULYSSES}=2"],
@@ -70,6 +73,7 @@ CASES: dict[str, list] = {
         [LIMIT, f"{R}.calculate_log_probs=false", f"{RS}=token_k1"],
         ["method=rpg", "reference=fixed", "rpg.kl_scope=response", LOG_PROBS, LIMIT, f"{RS}=token_k1"],
         ["pi_old=behavior", LIMIT, f"{RS}=token_k1"],
+        ["~pi_old", f"{R}.calculate_log_probs=false", f"{IS}=token"],
     ],
     "asynchronous_pi_old": [(["schedule=async"], ["trainer.v1.trainer_mode=colocate_async"])],
     "stale_responses": [
@@ -103,6 +107,7 @@ CASES: dict[str, list] = {
         (["ray_kwargs.ray_init.num_gpus=0"], ["trainer.n_gpus_per_node=1"]),
     ],
     "registered": [[f"{L}=gsp"], ["algorithm.adv_estimator=grpp"]],
+    "rejection": [[LOG_PROBS, f"{RS}=seq_mean_k1"], [LIMIT, LOG_PROBS, f"{RS}=seqmean"]],
     "cpus": [
         ["ray_kwargs.ray_init.num_cpus=4"],  # 1 + 1 unit + 3 a GPU
         (["ray_kwargs.ray_init.num_cpus=11", f"{UNITS}=8"], ["ray_kwargs.ray_init.num_cpus=11"]),

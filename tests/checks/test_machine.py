@@ -88,6 +88,17 @@ def test_shared_memory(monkeypatch, free, settings, is_short):
     assert [found.key for found in machine.shared_memory(run_config(settings))] == ["/dev/shm"] * is_short
 
 
+@pytest.mark.parametrize(("kept", "every", "is_short"), [(2, 2, False), (5, 2, True), (None, 2, True), (5, 5, False)])
+def test_disk(monkeypatch, kept, every, is_short):
+    """For three checkpoints; the run takes ten steps."""
+    monkeypatch.setattr(machine, "shape_of", lambda model: plan.Shape(25000, 0, 1, 1, 1, 1, 1000, True))
+    monkeypatch.setattr(machine, "state", lambda shape, run: (10, 20))
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=90))
+    settings = {"save_freq": every, "total_training_steps": 10, "max_actor_ckpt_to_keep": kept}
+    found = list(machine.disk(run_config({f"trainer.{key}": value for key, value in settings.items()})))
+    assert [one.key for one in found] == ["trainer.default_local_dir"] * is_short
+
+
 def test_a_file_that_hides_a_library(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("types.py", "datasets/__init__.py", "mine.py", "test.py", "sys.py", "torch/notes.txt"):
