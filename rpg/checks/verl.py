@@ -43,8 +43,9 @@ def rejection(run: RunConfig) -> Findings:
     from verl.trainer.ppo.rollout_corr_helper import compute_rollout_rejection_mask
 
     if run[REJECTION] is not None:
+        token = torch.ones(1, 1)
         try:
-            compute_rollout_rejection_mask(*torch.ones(2, 1, 1), run[REJECTION], run[f"{REJECTION}_threshold"])
+            compute_rollout_rejection_mask(token, token, run[REJECTION], run[f"{REJECTION}_threshold"])
         except ValueError as error:
             yield run.error(REJECTION, f"is not accepted by verl: {error}", "correct it, or set its threshold")
 

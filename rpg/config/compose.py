@@ -79,6 +79,7 @@ def of_script(script: scripts.Script, overrides: list[str]) -> RunConfig:
 def split(name: str | None, overrides: list[str]) -> tuple[list[str], list[str]]:
     """Return the script's own overrides, and those that were typed, with `model=/models/mine` as the model's path.
 
+    The recipe's own act also if only the name was given, as to `python -m rpg.run NAME`.
     On a cluster a job of the user's script has no file: its overrides were judged when it was submitted.
     """
     known, path = scripts.paths(), Path(name or "")
