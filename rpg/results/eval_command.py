@@ -4,7 +4,6 @@ The run is its config.yaml: an evaluation is that configuration with other value
 """
 
 import argparse
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +49,6 @@ def run(args: argparse.Namespace) -> int:
     if (code := begin(RunConfig(config), command)) or dry_run():
         return code
     show(build_table(load_runs([out])))
-    print(f"next: {shlex.join(['rpg', 'table', str(checkpoint.parent), str(out)])}")
     return 0
 
 

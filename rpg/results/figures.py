@@ -35,7 +35,6 @@ PANELS = {
     "KL(sampler, trained) (nats)": "training/off_policy/kl",
     "staleness (weight versions)": "training/off_policy/trajectory_staleness/mean",
 }
-SMOOTHED = 20  # steps from which a line is a running mean
 TITLE = 34  # characters that fit above a panel
 STYLE: dict[Any, Any] = {  # matplotlib's type lists every key
     "font.size": 11, "axes.titlesize": 12, "lines.linewidth": 1.8, "axes.grid": True, "grid.color": "#e4e4e4",
@@ -98,13 +97,11 @@ def draw(axes: Axes, title: str, rows: dict[str, Any], looks: dict[str, Look]) -
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6, min_n_ticks=1))
     values: Any = pd.concat([frame.stack() for frame in rows.values()])
     is_validation = title not in PANELS
-    smoothed = not is_validation and max(map(len, rows.values())) >= SMOOTHED
-    axes.set_xlabel("step (running mean)" if smoothed else "step")
-    for label, frame in rows.items():
+    axes.set_xlabel("step")
+    for label, lines in rows.items():
         look = looks[label]
-        lines = smooth(frame) if smoothed else frame
-        if len(frame.columns) > 1 and frame.iloc[-1].notna().all():
-            common = lines[frame.notna().all(axis=1)]  # a resumed run may have one more validation than the others
+        if len(lines.columns) > 1 and lines.iloc[-1].notna().all():
+            common = lines.dropna()  # a resumed run may have one more validation than the others
             lines, error = common.mean(axis=1).to_frame(), common.sem(axis=1)
             low, high = lines[0] - error, lines[0] + error
             axes.fill_between(lines.index, low, high, color=look.colour, alpha=0.15, linewidth=0)
@@ -117,12 +114,6 @@ def draw(axes: Axes, title: str, rows: dict[str, Any], looks: dict[str, Look]) -
     if title == KL and sizes.max() >= 100 * sizes.min():  # linear around 0, which stays on the axis
         axes.set_yscale("symlog", linthresh=max(sizes.min(), 1e-4 * sizes.max()))
         axes.yaxis.set_major_formatter("{x:g}")
-
-
-def smooth(frame: Any) -> Any:
-    """Return centred running means over a tenth of the steps, with a shorter window at both ends."""
-    window = 2 * math.ceil(len(frame) / 20) + 1
-    return frame.rolling(window, center=True, min_periods=1).mean().where(frame.notna())
 
 
 def plot(table: Table, out: Path, k: int | None = None) -> list[Path]:

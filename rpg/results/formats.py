@@ -30,10 +30,9 @@ def accuracies(table: Table, ranks: Sequence[str]) -> pd.DataFrame:
         cells, known = group.to_dict("records"), group.get("paper_last", pd.Series(dtype=float)).notna().any()
         for cell in cells:
             lines.append([label, cell["benchmark"], *(_value(cell, column, ranks) for column in columns)])
-        for kind, form in (("paper", "{:.4f}"), ("difference", "{:+.4f}")) if known else ():
-            for cell in cells:
-                entries = [_text(cell.get(f"{kind}_{column}"), form) for column in columns]
-                lines.append([f"{label}: {kind}", cell["benchmark"], *entries])
+        for cell in cells if known else ():
+            entries = [_text(cell.get(f"paper_{column}")) for column in columns]
+            lines.append([f"{label}: paper", cell["benchmark"], *entries])
     return pd.DataFrame(lines, columns=["Method", "Benchmark", *map(str.capitalize, columns)])
 
 
@@ -47,8 +46,8 @@ def _value(cell: dict[str, Any], column: str, ranks: Sequence[str]) -> str:
     return text
 
 
-def _text(value: Any, form: str = "{:.4f}") -> str:
-    return MISSING if pd.isna(value) else form.format(value)
+def _text(value: Any) -> str:
+    return MISSING if pd.isna(value) else f"{value:.4f}"
 
 
 def passes(table: Table) -> pd.DataFrame:

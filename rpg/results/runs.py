@@ -208,13 +208,11 @@ def find(paths: Sequence[Path], name: str = METRICS) -> list[Path]:
 
     Raises UserError if there is none.
     """
-    found: dict[Path, Path] = {}
-    for path in paths or [CHECKPOINTS]:
-        for file in sorted(glob.glob(f"{glob.escape(str(path))}/**/{name}", recursive=True)):
-            found.setdefault(Path(file).resolve(), Path(file).parent)
-    if not found:
+    patterns = [f"{glob.escape(str(path))}/**/{name}" for path in paths or [CHECKPOINTS]]
+    files = [Path(file) for pattern in patterns for file in sorted(glob.glob(pattern, recursive=True))]
+    if not files:
         raise UserError(f"no {name} in {', '.join(map(str, paths)) or CHECKPOINTS}; give a run's directory")
-    return list(found.values())
+    return [*{file.resolve(): file.parent for file in files}.values()]  # each once
 
 
 def load_runs(paths: Sequence[Path]) -> list[Run]:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import mpmath
@@ -17,19 +18,14 @@ def by_problem(samples: Any) -> pd.DataFrame:
 
 
 def pass_at(samples: Any, k: int) -> float:
-    """Return the mean over problems of the unbiased estimate of P(one of k samples is correct).
+    """Return the mean over problems of 1 - C(n-c, k) / C(n, k), the unbiased estimate of P(one of k is correct).
 
     NaN if a problem has fewer than k samples, or a sample is neither right nor wrong (a custom reward).
     """
     problems: Any = by_problem(samples)
     if not samples["acc"].isin([0, 1]).all() or not problems["size"].min() >= k:
         return math.nan
-    return float(np.mean([pass_at_k(int(n), int(c), k) for c, n, _ in problems.to_numpy()]))
-
-
-def pass_at_k(n: int, c: int, k: int) -> float:
-    """1 - C(n-c, k) / C(n, k), the unbiased estimate from n >= k samples of which c are correct."""
-    return 1.0 if n - c < k else 1.0 - float(np.prod(1.0 - k / np.arange(n - c + 1, n + 1)))
+    return float(np.mean([1 - math.comb(int(n - c), k) / math.comb(int(n), k) for c, n, _ in problems.to_numpy()]))
 
 
 def half_width(errors: Sequence[tuple[float, float]]) -> float:
@@ -41,8 +37,6 @@ def half_width(errors: Sequence[tuple[float, float]]) -> float:
     if not 0 < variance < math.inf:
         return variance
     freedom = variance**2 / sum(error**4 / freedom for error, freedom in errors)  # Welch
-
-    def above(t: Any) -> Any:
-        return mpmath.betainc(freedom / 2, 0.5, 0, freedom / (freedom + t * t), regularized=True) / 2
-
-    return float(mpmath.findroot(lambda t: above(t) - (1 - LEVEL) / 2, 1.5)) * math.sqrt(variance)
+    beyond = partial(mpmath.betainc, freedom / 2, 0.5, 0, regularized=True)  # the share of both tails
+    quantile = mpmath.findroot(lambda t: beyond(freedom / (freedom + t * t)) - (1 - LEVEL), 1.5)
+    return float(quantile) * math.sqrt(variance)

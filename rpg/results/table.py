@@ -18,8 +18,6 @@ from rpg.results.runs import Run, differing, notes_of, unlike
 from rpg.results.statistics import by_problem, half_width, pass_at
 
 MOST_DIFFERING = 3  # settings in a row's label; if more differ, the label has the run's name
-# (table, method, benchmark) -> erratum; the numbers stay as printed
-ERRATA = {(3, "RPG-URKL", "AIME25"): "erratum E11: Last 0.5261 is above Best 0.4938, which cannot be; kept as printed"}
 
 
 @dataclass
@@ -30,7 +28,7 @@ class Table:
         rows: label -> the row's runs ([] in the paper's tables), in display order.
         cells: one line per row (method) and benchmark. before: the accuracy at step 0; *_se: standard errors over the
             seeds of `runs` runs, of a single run over its `problems`; rank_*: 1 for the best among rows measured alike;
-            clear_*: `is_clear`, which makes it bold or underlined; difference_*: ours minus the paper's.
+            clear_*: `is_clear`, which makes it bold or underlined; paper_*: the paper's value.
     """
 
     title: str
@@ -51,11 +49,9 @@ def paper_table(number: int) -> Table:
     if number not in tables.groups:
         raise UserError(f"table {number}: the paper's tables of results are {', '.join(map(str, tables.groups))}")
     cells: Any = tables.get_group(number)
-    notes = [f"{method}, {name}: {text}" for (at, method, name), text in ERRATA.items() if at == number]
-    lines = cells[["method", "benchmark", "last", "best"]].to_dict("records")
     title = "Paper, table {}: {}, {} context".format(number, *cells.iloc[0][["model", "context"]])
-    shown = ranked(lines).assign(clear_last=True, clear_best=True)
-    return Table(title, {method: [] for method in cells["method"]}, shown, notes)
+    shown = ranked(cells.to_dict("records")).assign(clear_last=True, clear_best=True)
+    return Table(title, {method: [] for method in cells["method"]}, shown, [])
 
 
 def build_table(runs: Sequence[Run], paper: int | None = None) -> Table:
@@ -167,7 +163,4 @@ def beside(table: Table, number: int) -> None:
     methods = table.cells["method"].map(lambda label: table.rows[label][0].method)
     places = pd.MultiIndex.from_arrays([methods, table.cells["benchmark"]])
     theirs = paper.cells.set_index(["method", "benchmark"]).reindex(places)
-    for column in ("last", "best"):
-        table.cells[f"paper_{column}"] = theirs[column].to_numpy()
-        table.cells[f"difference_{column}"] = table.cells[column] - table.cells[f"paper_{column}"]
-    table.notes += paper.notes
+    table.cells[["paper_last", "paper_best"]] = theirs[["last", "best"]].to_numpy()

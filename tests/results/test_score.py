@@ -87,10 +87,7 @@ def test_a_run_is_scored_by_its_own_reward_function(tmp_path):
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        (
-            "f'boxed{{{ground_truth}}}' in solution_str",
-            "may not see the form that the prompt asks for (Answer: ANSWER)",
-        ),
+        ("f'boxed{{{ground_truth}}}' in solution_str", "may not see the form that the prompt asks for"),
         ("-1 - abs(float(solution_str.rpartition(':')[2]) - float(ground_truth))", "3 raised"),
     ],
 )

@@ -6,14 +6,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rpg.results.statistics import half_width, pass_at, pass_at_k
+from rpg.results.statistics import half_width, pass_at
 
 
 def test_pass_at_k_is_the_share_of_subsets_with_a_correct_one():
     for n, c, k in itertools.product(range(1, 7), repeat=3):
         if max(c, k) <= n:
             subsets = [any(subset) for subset in itertools.combinations([True] * c + [False] * (n - c), k)]
-            assert pass_at_k(n, c, k) == pytest.approx(sum(subsets) / len(subsets)), (n, c, k)
+            samples = pd.DataFrame({"problem": "p", "acc": [1.0] * c + [0.0] * (n - c)})
+            assert pass_at(samples, k) == pytest.approx(sum(subsets) / len(subsets)), (n, c, k)
 
 
 def test_pass_at_k_wants_right_or_wrong_answers_and_enough_of_them():
