@@ -1,6 +1,6 @@
 """Dotted keys of nested dictionaries."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 
@@ -20,6 +20,13 @@ def leaves(value: Any, key: str = "", *, into_lists: bool = False) -> Iterator[t
 def below(key: str, sections: Iterable[str]) -> bool:
     """Return whether a dotted key is one of these names or below one."""
     return any(key == section or key.startswith(f"{section}.") for section in sections)
+
+
+def shortest_end(key: str, others: Sequence[str]) -> str:
+    """Return the shortest end of a dotted key, in whole names, that none of the other keys has; else the key."""
+    names = key.split(".")
+    ends = (".".join(names[-count:]) for count in range(1, len(names)))
+    return next((end for end in ends if not any(f".{other}".endswith(f".{end}") for other in others)), key)
 
 
 def value_at(config: Any, key: str, default: Any = None) -> Any:

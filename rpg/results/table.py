@@ -12,6 +12,7 @@ import pandas as pd
 
 from rpg.config.record import CONTENTS
 from rpg.diagnostics import UserError
+from rpg.dotted import shortest_end
 from rpg.registry.datasets import BENCHMARKS
 from rpg.registry.methods import order_of
 from rpg.results.runs import Run, differing, notes_of, unlike
@@ -113,14 +114,17 @@ def labelled(runs: Sequence[Run]) -> dict[str, list[Run]]:
     firsts, labels = [members[0] for members in groups.values()], dict[str, list[Run]]()
     for first, members in zip(firsts, groups.values(), strict=True):
         rivals = [other for other in firsts if other.method == first.method]
-        # keys with equal last parts are one setting, which verl's configuration repeats
-        named = {key.rpartition(".")[2]: key for key in differing(rivals)}
+        changed = differing(rivals)
+        # keys with equal ends and values are one setting, which verl's configuration repeats
+        named = {shortest_end(key, [other for other, own in changed.items() if own != values]): key
+                 for key, values in changed.items()}  # fmt: skip
         details = [f"{end} {value.strip(chr(39))}" for end, key in named.items() if (value := first.settings.get(key))]
         if len(rivals) > 1 and (not first.config or len(named) > MOST_DIFFERING):
             details = [first.name]
         if len({run.judge for run in firsts}) > 1 and f"judge {first.judge}" not in details:
             details.append(f"judge {first.judge}")
-        labels[f"{first.method} ({', '.join(details)})" if details else first.method] = members
+        label = f"{first.method} ({', '.join(details)})" if details else first.method
+        labels[f"{label} ({first.name})" if label in labels else label] = members  # 1 and '1' look alike
     return dict(sorted(labels.items(), key=lambda item: order_of(item[0])))
 
 

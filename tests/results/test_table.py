@@ -1,12 +1,14 @@
 """Rows, cells, ranks, notes and formats of tables; the paper's tables as printed."""
 
 import csv
+import itertools
 import re
 from importlib import resources
 
 import pytest
 
 from rpg.cli import main
+from rpg.dotted import put
 from rpg.results.formats import markdown
 from rpg.results.runs import load_runs
 from rpg.results.table import build_table
@@ -70,6 +72,24 @@ def test_evaluations_are_rows_by_what_they_evaluate(tmp_path):
         "RPG-URKL (checkpoint global_step_20)": pytest.approx(0.5),
         "RPG-URKL (checkpoint untrained)": pytest.approx(0.1),
     }
+
+
+@pytest.mark.parametrize(
+    ("keys", "values", "label"),
+    [
+        (["a.filters.enable", "b.c.penalty.enable"], (1, 2), "GRPO (filters.enable 1, penalty.enable 2)"),
+        (["a.n", "a.val_kwargs.n"], (1, 2), "GRPO (a.n 1, val_kwargs.n 2)"),
+        (["n", "a.n"], (1, "1"), "GRPO (a.n 1, n 1)"),  # which look alike
+    ],
+)
+def test_no_run_is_lost_where_settings_share_a_last_name(tmp_path, keys, values, label):
+    runs = {str(number): (records([0.1 * number]), config("g", loss="vanilla")) for number in range(4)}
+    for (_, settings), (one, other) in zip(runs.values(), itertools.product(values, repeat=2), strict=True):
+        for key, value in zip([*keys, f"copy.{keys[1]}"], (one, other, other), strict=True):  # copies are not named
+            put(settings, key, value)
+    found = dict(table_of(tmp_path, runs).cells[["method", "last"]].to_numpy())
+    assert label in found
+    assert sorted(found.values()) == pytest.approx([0, 0.1, 0.2, 0.3])
 
 
 def test_beside_the_paper(tmp_path):
