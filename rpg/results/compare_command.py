@@ -9,8 +9,9 @@ import pandas as pd
 import rich
 
 from rpg.diagnostics import UserError, fitted
+from rpg.files.atomic import METRICS
 from rpg.results.formats import ANSI, screen
-from rpg.results.runs import Run, differing, load_runs, notes_of, show_notes, unlike
+from rpg.results.runs import Run, differing, load, load_runs, notes_of, show_notes, unlike
 from rpg.results.statistics import by_problem, half_width
 
 ROUNDING = 1e-12  # of an interval without a width
@@ -44,11 +45,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def side(path: Path) -> list[Run]:
-    """Load the run of a directory, or the runs of a folder of seeds, sorted by seed.
+    """Load the run of a directory without evaluations in it, or the runs of a folder of seeds, sorted by seed.
 
     Raises UserError: there is no run, or the runs differ by more than their seeds.
     """
-    runs = sorted(load_runs([path]), key=lambda run: run.seed)
+    runs = [load(path)] if (path / METRICS).is_file() else sorted(load_runs([path]), key=lambda run: run.seed)
     if several := [*differing(runs)]:
         raise UserError(f"{path}: its {len(runs)} runs differ in {', '.join(several[:5])}; give runs of one setting")
     return runs

@@ -46,6 +46,12 @@ def test_a_benchmark_of_one_side_is_named_and_samples_of_another_run_are_not_pai
     assert any(note.startswith("other is not compared") for note in notes)
 
 
+def test_a_run_is_compared_without_the_evaluations_in_it(tmp_path):
+    first = write_run(tmp_path / "a", 1, [0, 0, 1, 1], reward=0.1)
+    write_run(first / "eval-global_step_4", 1, [1, 1, 1, 1], reward=0.1, loss="vanilla")
+    assert [run.directory for run in side(first)] == [first]
+
+
 def test_seeds_are_paired_where_they_are_the_same(tmp_path):
     for seed, one, other in ((1, 0.1, 0.2), (2, 0.2, 0.35), (3, 0.3, 0.4)):
         write_run(tmp_path / "a" / str(seed), seed, [0, 1], reward=one)
