@@ -170,11 +170,12 @@ def load(directory: Path) -> Run:
         raise UserError(f"{directory / METRICS}: no step in it yet")
     steps = pd.Index([record["step"] for record in records], name="step")
     logged: Any = pd.DataFrame([record["data"] for record in records], index=steps).select_dtypes("number")
-    by_step = logged.replace([np.inf, -np.inf], np.nan).groupby(level="step")
-    first, last = by_step.first(), by_step.last()
-    for (step, metric), value in last[[*filter(VALIDATED.fullmatch, last)]].stack().dropna().items():
-        if value != (before := first.loc[step, metric]):
-            notes.append(f"step {step} was validated twice: {metric} is {value:.4f}, was {before:.4f}")
+    sets = {name: match.groups() for name in logged if (match := VALIDATED.fullmatch(name))}
+    kept = {own: name for name, own in sets.items()}  # one of the names mean@k
+    changed = {name: kept[own] for name, own in sets.items() if kept[own] != name}
+    notes += [f"{old} and {new} are one accuracy: a resume changed val_kwargs.n" for old, new in changed.items()]
+    logged = logged.rename(columns=changed).T.groupby(level=0, sort=False).first().T
+    last = logged.replace([np.inf, -np.inf], np.nan).groupby(level="step").last()
     if not config:
         notes.append("no config.yaml: its method and planned steps are unknown")
     for start in environment.get("starts", []):  # changed settings of a resume (rpg.resume_changed)
