@@ -18,7 +18,7 @@ from matplotlib.ticker import MaxNLocator
 from rpg.diagnostics import UserError
 from rpg.logged import ALL_GROUPS
 from rpg.registry.methods import LOOKS, Dash, Look, base_method
-from rpg.results.runs import Run
+from rpg.results.runs import Run, notes_of
 from rpg.results.statistics import pass_at
 from rpg.results.table import Table
 
@@ -61,7 +61,8 @@ def make_panels(table: Table, k: int | None = None) -> dict[str, dict[str, Any]]
             rows = points.groupby("label", sort=False)
             panels[title] = {label: own.droplevel("label").unstack("run").sort_index() for label, own in rows}
     if k and not any(title.endswith(f" {kinds[-1]}") for title in panels):
-        raise UserError(f"--pass-at {k}: needs {k} answers to each problem, right or wrong (rollout.val_kwargs.n)")
+        why = f"--pass-at {k}: needs {k} answers to each problem, right or wrong (rollout.val_kwargs.n)"
+        raise UserError("\n".join([why, *notes_of(run for runs in table.rows.values() for run in runs)]))
     return panels
 
 

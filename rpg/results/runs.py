@@ -17,7 +17,7 @@ from rpg.config.verl_keys import FUNCTION, JUDGE, RESUMABLE, VALIDATION
 from rpg.diagnostics import UserError, fitted, printable
 from rpg.dotted import below, leaves, value_at
 from rpg.files.atomic import LEFT_OUT, METRICS, SAMPLES
-from rpg.logged import ALL_GROUPS, BATCH, VALIDATED
+from rpg.logged import ALL_GROUPS, BATCH, LEFT_OUT_OF_VALIDATION, VALIDATED
 from rpg.registry.datasets import benchmark_of
 from rpg.registry.methods import label_of
 from rpg.rewards import OURS
@@ -129,8 +129,8 @@ class Run:
     def samples(self, step: int, benchmark: str | None = None) -> Any:
         """Return the answers of the validation at `step`, one a row, with benchmark, problem and acc; may be empty.
 
-        benchmark: the only one. Samples whose mean accuracy is not the logged one belong to another run, or are not
-        all there: they are left out with a note.
+        benchmark: the only one. Responses that the validation left out are there as wrong. Samples whose mean accuracy
+        is not the logged one even so belong to another run, or are not all there: they are left out with a note.
         """
         file, logged = self.directory / SAMPLES / f"{step}.jsonl", self.accuracies.loc[step].dropna()
         samples: Any = pd.DataFrame(read_lines(file) if file.is_file() else [])
@@ -139,14 +139,28 @@ class Run:
         if "data_source" not in samples:  # of plain verl
             samples["data_source"] = next(iter(self.validations))
         samples["benchmark"] = samples["data_source"].map(benchmark_of)
-        samples["problem"] = samples["input"] + samples["gts"].map(json.dumps)
         samples["acc"] = samples["acc"].astype(float)
-        for name, mean in samples.groupby("benchmark")["acc"].mean().items():
-            if not abs(mean - logged.get(name, np.nan)) <= TOLERANCE:
-                self.notes.append(f"the answers to {name} in {file} are not used: their accuracy is {mean:.4f}, "
-                                  f"the log has {logged.get(name, np.nan):.4f}")  # fmt: skip
-                samples = samples[samples["benchmark"] != name]
+        used, left_out = [samples[:0]], int(self.series(LEFT_OUT_OF_VALIDATION).get(step) or 0)
+        for name, own in samples.groupby("benchmark"):
+            accuracy, means = logged.get(name, np.nan), own["acc"].sum() / (len(own) + np.arange(left_out + 1))
+            if not abs(means - accuracy).min() <= TOLERANCE:
+                self.notes.append(f"the answers to {name} in {file} are not used: their accuracy is {means[0]:.4f}, "
+                                  f"the log has {accuracy:.4f}")  # fmt: skip
+            else:
+                used.append(with_wrong(own, int(abs(means - accuracy).argmin())))
+        samples = pd.concat(used, ignore_index=True)
+        samples["problem"] = samples["input"] + samples["gts"].map(json.dumps)
         return samples if benchmark is None else samples[samples["benchmark"] == benchmark]
+
+
+def with_wrong(samples: Any, number: int) -> Any:
+    """Return samples and `number` wrong ones, to the problems with fewer answers than others, then to unknown ones."""
+    sizes = samples["input"].value_counts(sort=False)
+    known = sizes.index.repeat(sizes.max() - sizes)[:number]
+    problems = [*known, *(f"left out {place // sizes.max()}" for place in range(number - len(known)))]
+    like = [*known, *[sizes.index[0]] * (number - len(known))]
+    rows = samples.drop_duplicates("input").set_index("input").loc[like]
+    return pd.concat([samples, rows.assign(input=problems, output="", acc=0.0)])
 
 
 def judge_of(config: dict[str, Any]) -> str:

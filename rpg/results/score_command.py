@@ -116,7 +116,7 @@ def score_run(scored: Run, config: dict[str, Any], out: Path) -> list[str]:
         kept = [{"score": 0.0, "acc": 0.0} if isinstance(one, str) else one for one in verdicts]
         judged[step] = samples.drop(columns=["problem", "benchmark"]).assign(**pd.DataFrame(kept, samples.index))
     if not judged:
-        raise UserError(f"{scored.directory}: no validation with samples; `rpg eval --judge` makes one")
+        raise UserError("\n".join([f"{scored.name}: no usable samples; `rpg eval --judge` makes them", *scored.notes]))
     if all("extra_info" not in samples for samples in judged.values()):
         notes.append("the samples have no extra_info, of an older version or plain verl: the reward scored without it")
     (out / SAMPLES).mkdir(parents=True)

@@ -59,3 +59,7 @@ def test_pass_at_k_by_step(tmp_path):
     assert {label: own[0].to_dict() for label, own in rows.items()} == {"RPG-URKL": {0: 0.5, 2: 1.0}}
     with pytest.raises(UserError, match="--pass-at 3: needs 3 answers"):
         make_panels(table, 3)
+    write_samples(run, 0, [])
+    write_samples(run, 2, [{"input": "p", "gts": "4", "output": "", "acc": 1}] * 2)
+    with pytest.raises(UserError, match=r"needs 2 answers(.|\n)*answers to AIME24 in .* are not used"):
+        make_panels(build_table(load_runs([run])), 2)

@@ -92,6 +92,17 @@ def test_accuracies_compare_where_they_are_measured_alike(tmp_path, key, value):
     assert unlike(runs) == ([] if key == "data.train_batch_size" else [named])
 
 
+@pytest.mark.parametrize(("each", "lost", "left_out"), [(4, 1, 1), (1, 1, 1), (2, 4, 5), (4, 2, 1)])
+def test_responses_without_a_reward_count_as_wrong(tmp_path, each, lost, left_out):
+    """The last answers to ten problems, of which all others are right; of five, one is of another set."""
+    accuracy = {f"val-core/aime24/acc/mean@{each}": 1 - lost / (10 * each), "validation/left_out_responses": left_out}
+    answered = [sample(f"p{n // each}", 1) for n in range(10 * each - lost)]
+    write_samples(write_run(tmp_path, [(2, accuracy)]), 2, answered)
+    answers = load(tmp_path).samples(2)
+    assert list(answers.groupby("problem").size()) == ([each] * 10 if lost <= left_out else [])
+    assert answers["acc"].sum() == (10 * each - lost if lost <= left_out else 0)
+
+
 @pytest.mark.parametrize("same", [True, False])
 def test_validation_files_are_compared_by_their_contents(tmp_path, same):
     runs = []

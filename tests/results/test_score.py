@@ -53,6 +53,10 @@ def strict(solution_str, ground_truth):
     assert "NaN" not in (run_dir / "judge-mine.py/validation/0.jsonl").read_text()
     main(["table", str(run_dir / "judge-mine.py")])
     assert "0.7500 (±" in capsys.readouterr().out
+    for step in (0, 2, 4):
+        write_samples(run_dir, step, [{"input": "", "gts": "7", "output": "", "acc": 1}])
+    assert score(run_dir, "--judge", "verified") == 2
+    assert "the answers to AIME24 in" in capsys.readouterr().err  # why none is used
 
 
 def test_another_judge_on_saved_samples(tmp_path, capsys):
