@@ -3,7 +3,7 @@
 import glob
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePath
@@ -179,7 +179,7 @@ def load(directory: Path) -> Run:
     Raises UserError: a file cannot be read, or there is no step in the log.
     """
     config, environment = recorded(directory)
-    records, notes = read_lines(directory / METRICS), list[str]()
+    records, notes = read_lines(directory / METRICS, {"step": int, "data": dict}), list[str]()
     if not records:
         raise UserError(f"{directory / METRICS}: no step in it yet")
     steps = pd.Index([record["step"] for record in records], name="step")
@@ -204,15 +204,17 @@ def load(directory: Path) -> Run:
     return run
 
 
-def read_lines(path: Path) -> list[Any]:
+def read_lines(path: Path, types: Mapping[str, type] | None = None) -> list[Any]:
     """Return the values of JSON lines. An incomplete last line, as a killed run leaves it, is left out.
 
-    Raises UserError: a line is not JSON.
+    Raises UserError: a line is not JSON, or no object with values of these types.
     """
     values = []
     for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], start=1):  # U+2028 does not end a line
         try:
-            values.append(json.loads(line))
+            values.append(value := json.loads(line))
+            if types and not all(isinstance(value, dict) and isinstance(value.get(key), types[key]) for key in types):
+                raise ValueError(f"no object with {' and '.join(types)}")
         except ValueError as error:
             raise UserError(f"{path}, line {number}: {error}; correct or remove the line") from error
     return values

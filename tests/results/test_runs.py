@@ -12,12 +12,13 @@ from tests.builders.runs import config, records, write_run, write_samples
 LINES = records([0.1, 0.3, 0.25])  # validations at steps 0, 2, 4
 
 
-def test_a_cut_off_last_line_is_left_out_and_a_broken_one_named(tmp_path):
-    """Every killed run leaves a cut one."""
+@pytest.mark.parametrize("line", ["{", '{"step": 5, "loss": 1}', '{"data": {}}', '{"step": 5, "data": 1}', "[1]", "5"])
+def test_a_cut_off_last_line_is_left_out_and_a_broken_one_named(tmp_path, line):
+    """Every killed run leaves a cut one; other tools write a metrics.jsonl, too."""
     file = write_run(tmp_path / "a", LINES) / "metrics.jsonl"
     file.write_text(file.read_text()[:-20])
     assert load(tmp_path / "a").frame.index[-1] == 3
-    file.write_text("{\n" + file.read_text())
+    file.write_text(f"{line}\n{file.read_text()}")
     with pytest.raises(UserError, match=r"metrics.jsonl, line 1: .*; correct or remove the line"):
         load(tmp_path / "a")
 
