@@ -23,9 +23,10 @@ import yaml
 
 from rpg.config.verl_keys import FUNCTION
 from rpg.data.readers import read_file
-from rpg.diagnostics import UserError, shown
+from rpg.diagnostics import ABSENT, UserError, shown
 from rpg.dotted import put, value_at
 from rpg.files.atomic import CONFIG, ENVIRONMENT, METRICS, SAMPLES, append_record
+from rpg.registry.scripts import RECIPE
 from rpg.results.formats import show
 from rpg.results.runs import Run, judge_of, load, show_notes
 from rpg.results.table import build_table
@@ -84,7 +85,9 @@ def reward_of(config: dict[str, Any]) -> Callable[..., Any]:
     if "file" not in keywords:
         raise UserError(f"{CONFIG} has no reward function of `rpg train`; give --judge or --reward")
     user_reward.call(keywords["file"], keywords.get("function"))
-    return partial(user_reward.compute_score, **{"reward_limit": value_at(config, "rpg.reward_limit"), **keywords})
+    default = yaml.safe_load((RECIPE / "config/rpg_trainer.yaml").read_bytes())["rpg"]["reward_limit"]
+    limit = value_at(config, "rpg.reward_limit", default)
+    return partial(user_reward.compute_score, **{"reward_limit": limit, **keywords})
 
 
 def verdict(reward: Callable[..., Any], source: str, response: str, truth: Any, extra: Mapping | None) -> Score | str:
@@ -137,7 +140,10 @@ def try_reward(reward: Callable[..., Any], rows: Path) -> int:
     """
     scores, failed, prompt = dict[str, list[float]](), 0, None
     for place, row in islice(read_file(rows), ROWS):
-        key, extra, prompt = row["reward_model"]["ground_truth"], row.get("extra_info"), row.get("prompt", "")
+        prompt, extra = row.get("prompt", ""), row.get("extra_info")
+        key = value_at(row, "reward_model.ground_truth", ABSENT)
+        if key is ABSENT or "data_source" not in row:
+            raise UserError(f"{rows}: not in verl's schema; `rpg data build --from {rows}`")
         answers = {"wrong": WRONG} if key is None else {"right": key, "wrong": WRONG}  # a row may have only its rule
         for kind, answer in answers.items():
             response, begun = example(answer, prompt, extra), time.perf_counter()

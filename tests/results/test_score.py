@@ -10,6 +10,7 @@ import yaml
 from rpg.cli import main
 from rpg.data.parquet import write
 from rpg.results.runs import load
+from rpg.results.score_command import reward_of
 from rpg.rewards.user_reward import ADAPTER
 from rpg.toy.sums import toy_problems
 from tests.builders.runs import config, write_run, write_samples
@@ -102,3 +103,17 @@ def test_faults_of_a_reward_that_is_tried(tmp_path, capsys, value, said):
     reward.write_text(f"def reward(solution_str, ground_truth):\n    return {value}\n")
     assert score(rows, "--reward", reward) == 1
     assert said in "".join(capsys.readouterr())
+
+
+@pytest.mark.parametrize("row", [{"problem": "1 + 1?", "answer": "2"}, {"data_source": "math", "reward_model": None}])
+def test_rows_that_were_not_built_are_named(tmp_path, capsys, row):
+    (file := tmp_path / "mine.jsonl").write_text(json.dumps(row) + "\n")
+    assert score(file) == 2
+    assert f"{file}: not in verl's schema; `rpg data build --from {file}`" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("section", "limit"), [({}, 300), ({"reward_limit": None}, None), ({"reward_limit": 5}, 5)])
+def test_a_reward_that_hangs_ends_as_in_a_run(tmp_path, section, limit):
+    (reward := tmp_path / "mine.py").write_text("def reward(solution_str, ground_truth):\n    return 0\n")
+    settings = {"rpg": section, "reward": {"custom_reward_function": {"reward_kwargs": {"file": str(reward)}}}}
+    assert reward_of(settings).keywords["reward_limit"] == limit
