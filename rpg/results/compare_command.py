@@ -80,6 +80,8 @@ def compare(first: list[Run], second: list[Run]) -> tuple[list[dict[str, Any]], 
     if steps := sorted(set.intersection(*(set(series.index) for own in rewards for series in own))):
         means = [[float(series.loc[steps].mean()) for series in own] for own in rewards]
         found.append({"outcome": "training reward", **difference(sides, means)})
+    if single:
+        notes.append("one run per side: an interval over problems does not cover other seeds")
     return found, notes
 
 

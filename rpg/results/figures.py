@@ -98,9 +98,10 @@ def draw(axes: Axes, title: str, rows: dict[str, Any], looks: dict[str, Look]) -
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6, min_n_ticks=1))
     values: Any = pd.concat([frame.stack() for frame in rows.values()])
     is_validation = title not in PANELS
-    axes.set_xlabel("step")
-    for label, lines in rows.items():
-        look = looks[label]
+    window = 1 if is_validation else 2 * (max(map(len, rows.values())) // 20) + 1  # a tenth of the steps
+    axes.set_xlabel("step" if window == 1 else f"step (running mean over {window})")
+    for label, frame in rows.items():
+        look, lines = looks[label], frame.rolling(window, center=True, min_periods=1).mean().where(frame.notna())
         if len(lines.columns) > 1 and lines.iloc[-1].notna().all():
             common = lines.dropna()  # a resumed run may have one more validation than the others
             lines, error = common.mean(axis=1).to_frame(), common.sem(axis=1)

@@ -91,7 +91,9 @@ def reward_of(config: dict[str, Any]) -> Callable[..., Any]:
 
 
 def verdict(reward: Callable[..., Any], source: str, response: str, truth: Any, extra: Mapping | None) -> Score | str:
-    """Return a response's score, or why it has none."""
+    """Return a response's score, or why it has none; an empty one is wrong, as in a validation."""
+    if not response:
+        return "the response is empty"
     try:
         return reward(source, response, truth, extra)
     except Exception as error:  # noqa: BLE001  # whatever a function raises; as in a run, only this has no score
