@@ -140,10 +140,7 @@ def score_remedy(data_source: str) -> str:
     """Return what to do about a data_source without a rule."""
     if is_gym(data_source):
         return "the library scores it; install the extra: pip install 'rpg-verl[gym]'"
-    return (
-        "give --reward FILE, as to rpg train, if your own function scores it (rpg score tries it), or build the file "
-        "with --data-source MATH or gsm8k; rpg/registry/datasets.yaml has all rules"
-    )
+    return "give --reward FILE, as to rpg train, or build the file with --data-source MATH or gsm8k"
 
 
 def check_overlap(checks: list[FileCheck]) -> None:

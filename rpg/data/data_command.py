@@ -100,11 +100,9 @@ def build(args: argparse.Namespace) -> tuple[list[Path], bool]:
 
 def table(args: argparse.Namespace) -> DataSet:
     """Return the published set or the user's table, with the columns and the data_source of the options."""
-    if args.set_name and args.set_name not in PUBLISHED:
-        raise UserError(f"{args.set_name!r} is not a set; one of {', '.join(PUBLISHED)}; for your own data leave it "
-                        "out and give --from FILE --question COLUMN --answer COLUMN --name NAME")  # fmt: skip
-    if not args.set_name and not (args.origin and args.question and args.answer):
-        raise UserError("give a NAME, or --from FILE --question COLUMN --answer COLUMN")
+    if args.set_name not in PUBLISHED and (args.set_name or not (args.origin and args.question and args.answer)):
+        own = "--from FILE --question COLUMN --answer COLUMN --name NAME"
+        raise UserError(f"{args.set_name or 'no set'}: give one of {', '.join(PUBLISHED)}, or for your own data {own}")
     of_file = re.split("[.:]", Path((args.origin or "").removeprefix(HUB)).name)[0]
     # the answers of a user's own are taken as they are
     source = PUBLISHED.get(args.set_name) or DataSet(args.name or of_file, "expression", split="both")

@@ -14,10 +14,6 @@ from rpg.diagnostics import UserError
 from rpg.files.atomic import write_whole
 from rpg.registry.datasets import DataSet
 
-ABILITY = "MATH"
-STYLE = "rule-lighteval/MATH_v2"
-ROWS_PER_GROUP = 4096
-
 SCHEMA = pa.schema(
     [
         ("data_source", pa.string()),
@@ -51,8 +47,8 @@ def make_row(problem: Problem, index: int = 0, template: str | None = None) -> d
     return {
         "data_source": problem.data_source,
         "prompt": [{"role": "user", "content": problem.prompt or format_prompt(problem.text, template)}],
-        "ability": ABILITY,
-        "reward_model": {"ground_truth": problem.ground_truth, "style": STYLE},
+        "ability": "MATH",
+        "reward_model": {"ground_truth": problem.ground_truth, "style": "rule-lighteval/MATH_v2"},
         "extra_info": {"index": index, "raw_problem": problem.text, "split": problem.split, **problem.columns},
     }
 
@@ -74,7 +70,7 @@ def write(files: Mapping[Path, Sequence[Problem]], repeat: int = 1, template: st
         tables[path] = pa.Table.from_pylist(rows, schema=schema)
     for path, table in tables.items():
         content = pa.BufferOutputStream()
-        pq.write_table(table, content, row_group_size=ROWS_PER_GROUP, compression="zstd")
+        pq.write_table(table, content, row_group_size=4096, compression="zstd")
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, content.getvalue().to_pybytes())
 

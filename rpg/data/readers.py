@@ -13,7 +13,6 @@ SEPARATORS = (",", ";", "\t", "|")
 INDEX = "__index_level_0__"  # pandas' name for the first value of lines that have more values than columns
 TEXTS = dict.fromkeys(range(1000), str)  # the type of the first 1000 columns of a CSV: 007 is no 7
 HUB = "hub:"
-BATCH_ROWS = 1024
 Rows = Iterator[tuple[str, dict[str, Any]]]
 
 
@@ -98,7 +97,7 @@ def _rows(origin: str | Path, stream: Any) -> Rows:
         if "Json(" in str(stream.features):  # values of several types, which arrow batches hold as JSON text
             rows = iter(stream)
         else:  # ten times as fast
-            batches = stream.with_format("arrow").iter(BATCH_ROWS)
+            batches = stream.with_format("arrow").iter(batch_size=1024)
             rows = chain.from_iterable(batch.to_pylist() for batch in batches)
         for number, row in enumerate(rows):
             place = f"{origin}, row {number}"

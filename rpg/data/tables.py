@@ -104,8 +104,7 @@ def answer_text(answer: Any, place: str) -> str:
     if isinstance(answer, bool) or not isinstance(answer, (str, Real, Decimal)):
         raise UserError(f"{place}, answer: {answer!r:.80} is a {type(answer).__name__}; write it as text or a number")
     if isinstance(answer, str):
-        dollars = IN_DOLLARS.fullmatch(answer.strip())
-        return (dollars[1] if dollars else answer).strip()
+        return IN_DOLLARS.sub(r"\1", answer.strip())
     single = np.float32(answer)  # 0.1 in single precision is 0.10000000149
     return as_text(single if single == answer and answer % 1 != 0 else answer)
 

@@ -15,24 +15,16 @@ def format_prompt(problem: str, template: str | None = None) -> str:
     return PREFIX + problem + SUFFIX if template is None else template.replace(QUESTION, problem)
 
 
-def strip_prompt(content: str) -> str:
-    """Return the problem in a templated prompt; text without the template is returned unchanged.
-
-    DAPO-Math-17k is published with the template, other sets without.
-    """
-    return content.removeprefix(PREFIX).removesuffix(SUFFIX)
-
-
 def problem_of(row: dict[str, Any]) -> str | None:
     """Return the problem in a row's prompt, or None without a readable prompt.
 
-    In a prompt with another template, or with solved examples, it is known from extra_info.
+    DAPO-Math-17k is published with the release's template; in other prompts the problem is found by extra_info.
     """
     content, extra = question(row) or "", row.get("extra_info") or {}
     for raw in (extra.get("raw_problem"), extra.get("question")):  # ours, verl's for gsm8k
         if isinstance(raw, str) and raw.strip() and raw.strip() in content:
             return raw.strip()
-    return strip_prompt(content).strip() or None
+    return content.removeprefix(PREFIX).removesuffix(SUFFIX).strip() or None
 
 
 def question(row: dict[str, Any]) -> str | None:

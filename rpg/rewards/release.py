@@ -38,18 +38,15 @@ DELETED = (
     *("\\text{s}", "\\text{.}", "\\text{\ns}", "\\text{}^2", "\\text{}^3", "\\text{\n}", "\\text{}"),
     *("\\mathrm{th}", "^\\circ", "^{\\circ}", "\\;", ",\\!", "{,}", '"', "\\dots"),
 )
-REWRITTEN = tuple(
-    (re.compile(pattern), replacement)
-    for pattern, replacement in (
-        (r".*?\$(.*?)\$.*", r"$\1$"),  # a line with two dollar signs
-        (r"\\text\{(.*?)\}", r"\1"),
-        (r"\\textbf\{(.*?)\}", r"\1"),
-        (r"\\overline\{(.*?)\}", r"\1"),
-        (r"\\boxed\{(.*)\}", r"\1"),
-        (r"frac([^{])(.)", r"frac{\1}{\2}"),
-        (r"sqrt([^{])", r"sqrt{\1}"),
-        (r"\$", ""),
-    )
+REWRITTEN = (
+    (r".*?\$(.*?)\$.*", r"$\1$"),  # a line with two dollar signs
+    (r"\\text\{(.*?)\}", r"\1"),
+    (r"\\textbf\{(.*?)\}", r"\1"),
+    (r"\\overline\{(.*?)\}", r"\1"),
+    (r"\\boxed\{(.*)\}", r"\1"),
+    (r"frac([^{])(.)", r"frac{\1}{\2}"),
+    (r"sqrt([^{])", r"sqrt{\1}"),
+    (r"\$", ""),
 )
 
 
@@ -85,6 +82,6 @@ def normalize(text: str) -> str:
     for words in DELETED:
         text = text.replace(words, "")
     for pattern, replacement in REWRITTEN:
-        text = pattern.sub(replacement, text)
+        text = re.sub(pattern, replacement, text)
     digits = text.replace(",", "")
     return (digits if digits.isdigit() else text).strip()
