@@ -4,6 +4,7 @@ import random
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from datetime import datetime
 from decimal import Decimal
 from numbers import Real
 from typing import Any
@@ -47,6 +48,8 @@ def problems_of(
     rows = read(origin)
     if source.split != "both":
         rows = {source.split: rows.get(source.hub_split) or next(iter(rows.values()))}
+    elif unused := sorted(rows.keys() - {"train", "test"}):
+        print(f"note: {origin}: split {', '.join(unused)} is not used; to use it, rename it to train or test")
     results = (  # test questions are left out of the training split
         (place, to_problem(source, keep, row, split, place))
         for split in ("test", "train")
@@ -101,6 +104,10 @@ def answer_text(answer: Any, place: str) -> str:
     """Return an answer as text: no ".0" for integers, "0" for -0.0, no $...$. Raises UserError for another value."""
     if answer is None or answer != answer:  # NaN
         return ""
+    if isinstance(answer, float) and abs(answer) >= 2**53:
+        raise UserError(f"{place}, answer: {answer:.0f}, read as a float, may have lost digits; write it as text")
+    if isinstance(answer, datetime):
+        raise UserError(f"{place}, answer: {answer} is a timestamp, as JSON's dates are read; write a .csv of text")
     if isinstance(answer, bool) or not isinstance(answer, (str, Real, Decimal)):
         raise UserError(f"{place}, answer: {answer!r:.80} is a {type(answer).__name__}; write it as text or a number")
     if isinstance(answer, str):

@@ -73,7 +73,7 @@ def find(module: ModuleType, file: str, name: str = "") -> tuple[Callable[..., A
     usual = [key for keys in (own, known) for key in USUAL if key in keys]
     chosen = [name] if name else usual[:1] or own
     if len(chosen) != 1 or chosen[0] not in known:
-        remedy = "give the name of one" if own else FORMS
+        remedy = f"name one of them {name or USUAL[0]}" if own else FORMS
         found = f"functions of a known form: {', '.join(own) or 'none'}"
         raise UserError(f"{file}: {name or 'the reward function'} not found ({found}); {remedy}")
     return vars(module)[chosen[0]], f"{file}, {chosen[0]}", known[chosen[0]]

@@ -194,6 +194,8 @@ def test_forms_of_a_table(tmp_path: Path, name: str, content: bytes, count: int)
         # spellings or tests beside each other are not the parts of one answer
         ("t.jsonl", b'{"Q": "1?", "A": ["Denver", "The Broncos"]}', "is a list; write it as text"),
         ("t.jsonl", b'{"Q": "1?", "A": true}', "is a bool"),
+        ("t.jsonl", b'{"Q": "1?", "A": "2024-05-01"}', "2024-05-01 00:00:00 is a timestamp"),
+        ("t.jsonl", b'{"Q": "1?", "A": 9007199254740993}\n{"Q": "2?", "A": 0.5}', "may have lost digits"),
         ("t.json", b'{"Q": {"0": "1?"}, "A": {"0": "1"}}', "orient='records'"),
     ],
 )

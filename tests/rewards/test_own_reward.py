@@ -71,7 +71,7 @@ def test_every_form_that_people_have_is_called(tmp_path: Path, sources: list[str
     ("source", "named"),
     [
         ("x = 1", "completions"),
-        (VERL.format(name="a") + VERL.format(name="b"), "a, b"),
+        (VERL.format(name="a") + VERL.format(name="b"), "a, b.*compute_score"),
         ("import no_such_package", r"cannot be imported: ModuleNotFoundError: .*no_such_package.*line 1\)$"),
         ("class Mute(Exception):\n    def __str__(self): raise KeyError\nraise Mute", "Mute: <exception str"),
         ("def reward(completions): return [1.0, 1.0]", "list of one"),
