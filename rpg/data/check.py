@@ -44,7 +44,7 @@ class FileCheck:
     def summary(self) -> str:
         """Return the counts of the file in one line."""
         sources = ", ".join(f"{shown(name):.40} ({count})" for name, count in self.sources.most_common(5))
-        rows, splits = self.sources.total(), ", ".join(sorted(self.splits))
+        rows, splits = self.sources.total(), ", ".join(sorted(self.splits)) or UNKNOWN
         line = f"{self.path}: {rows} rows, {len(self.problems)} problems; data_source {sources}; split {splits}"
         for answer, count in self.answers.most_common(1):  # what a constant answer scores
             line += f"; most frequent answer {answer!r:.40}: {count / rows:.0%}"
@@ -102,9 +102,12 @@ def check_file(path: Path, judge: str | None = "release", tokenizer: Any = None)
 def check_row(check: FileCheck, number: int, row: dict[str, Any], by_rule: bool = True) -> None:
     """Record diagnostics of `row` and its problem for the checks across rows. by_rule: a judge scores the file."""
     source = str(row.get("data_source"))
-    extra, reward_model = (v if isinstance(v := row.get(n), dict) else {} for n in ("extra_info", "reward_model"))
-    truth = reward_model.get("ground_truth")
     check.sources[source] += 1
+    for name in ("extra_info", "reward_model"):
+        if not isinstance(value := row.get(name), dict | None):
+            check.add(name, f"{value!r:.60} is not a struct", "write a struct, not JSON text", number)
+            return
+    extra, truth = row.get("extra_info") or {}, (row.get("reward_model") or {}).get("ground_truth")
     check.splits.add(str(extra.get("split") or UNKNOWN))
     if truth is not None:
         check.answers[str(truth)[:200]] += 1

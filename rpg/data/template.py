@@ -20,8 +20,9 @@ def problem_of(row: dict[str, Any]) -> str | None:
 
     DAPO-Math-17k is published with the release's template; in other prompts the problem is found by extra_info.
     """
-    content, extra = question(row) or "", row.get("extra_info") or {}
-    for raw in (extra.get("raw_problem"), extra.get("question")):  # ours, verl's for gsm8k
+    content, extra = question(row) or "", row.get("extra_info")
+    for name in ("raw_problem", "question"):  # ours, verl's for gsm8k
+        raw = extra.get(name) if isinstance(extra, dict) else None
         if isinstance(raw, str) and raw.strip() and raw.strip() in content:
             return raw.strip()
     return content.removeprefix(PREFIX).removesuffix(SUFFIX).strip() or None

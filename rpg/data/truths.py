@@ -39,8 +39,8 @@ def fault_of_truths(
     step = pq.read_metadata(path).num_rows // SAMPLE + 1
     cases = []
     for number, (_, row) in enumerate(islice(read_file(path), 0, None, step)):
-        source, extra = row.get("data_source"), row.get("extra_info") or {}
-        truth = (row.get("reward_model") or {}).get("ground_truth")
+        source, extra, model = (row.get(name) for name in ("data_source", "extra_info", "reward_model"))
+        truth = model.get("ground_truth") if isinstance(model, dict) and isinstance(extra, dict | None) else None
         if isinstance(source, str) and is_known(source) and isinstance(truth, str | int | float):
             text, rule = as_text(truth), of_source(source)
             stated = (as_integer_text(text) if rule and rule.has_integers else "") or text

@@ -4,6 +4,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from rpg.diagnostics import UserError
+
 ANSWER_END = "answer_end"  # of a few-shot row's extra_info: the text that ends an answer
 TAIL_CHARS = 300  # only the end of a response is read, as in DAPO's score and verl's
 
@@ -115,6 +117,8 @@ def forms_of(prompt: Any) -> list[str]:
 
 def example(answer: Any, prompt: Any, extra_info: Mapping[str, Any] | None = None) -> str:
     """Return a response with this answer in the form that the prompt asks for; after few-shot examples, that alone."""
+    if isinstance(extra_info, str):
+        raise UserError(f"extra_info: {extra_info!r:.60} is not a struct; `rpg data check FILE` names the rows")
     if end := (extra_info or {}).get(ANSWER_END):
         return f" {answer}{end}"
     return "\n\n".join(["Step by step.", *(form.replace("ANSWER", str(answer)) for form in forms_of(prompt))])

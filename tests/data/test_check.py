@@ -1,5 +1,6 @@
 """`rpg data check`: names row, column and remedy of every corruption."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,16 @@ def test_corrupt_value(case: tuple) -> None:
     check_row(state := FileCheck(Path("x.parquet")), 3, row)
     ((found, said, level),) = state.diagnostics.groups  # one corruption, one diagnostic
     assert (found, level, remedy in said) == (key, "error", True)
+
+
+@pytest.mark.parametrize("column", ["reward_model", "extra_info"])
+def test_a_column_of_json_text_is_named(column: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_rows(tmp_path / "x.parquet", [row | {column: json.dumps(row[column])} for row in good_rows()])
+    code, out = check(capsys, path)
+    assert (code, "is not a struct\n" in out, "1 files, 6 errors" in out) == (1, True, True)
+    if column == "extra_info":
+        assert main(["score", str(path)]) == 2
+        assert "extra_info: '{" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("kind", ["no rows", "truncated", "name"])
