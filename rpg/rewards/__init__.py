@@ -59,11 +59,13 @@ def compute_score(
     if not isinstance(ground_truth, (str, Real)):
         raise TypeError(f"ground_truth {ground_truth!r} of {data_source!r} is no text; see `rpg data check FILE`")
     truth = as_text(ground_truth)
+    by_text = judge == "release" and row.answers != "expression"
     if (answer := few_shot_answer(solution_str, extra_info)) is not None:
-        solution_str = f"Answer: \\boxed{{{answer}}}"
+        # the text rule keeps what follows the last "=", with the brace of a box
+        solution_str = "Answer: " + (answer.partition("\n")[0] if by_text else f"\\boxed{{{answer}}}")
     if judge == "verified":
         correct, pred = judge_response(solution_str, truth, integers_only=row.answers == "sum")
-    elif judge == "release" and row.answers != "expression":
+    elif by_text:
         correct, pred = release.judge_text(solution_str, truth)
     else:
         correct, pred = release.judge_expression(solution_str, truth)

@@ -52,9 +52,18 @@ def test_both_judges_read_the_beginning_of_the_response(table, judge):
         (example(truth, row["prompt"], extra), True),
         (f" {truth}\n\n1 + 1 =\nAnswer: 77\n\n", True),
         (f" 99\n\n1 + 1 =\nAnswer: {truth}", False),
+        (f" 99\nAnswer: {truth}\n\n", False),
         (f"Let me see.\n\nAnswer: {truth}", False),
     ):
         assert compute_score(row["data_source"], response, truth, extra, judge=judge)["acc"] == right, response
+
+
+@pytest.mark.parametrize("judge", JUDGES)
+@pytest.mark.parametrize("answer", ["12", "$12$", "5+7=12", "x = 12", "\\boxed{12}"])
+def test_an_answer_in_any_form_counts(answer: str, judge: str) -> None:
+    for truth in ("12", "2"):
+        scored = compute_score("gsm8k", f" {answer}\n", truth, {"answer_end": "\n"}, judge=judge)
+        assert scored["acc"] == (truth == "12")
 
 
 def test_an_answer_that_contains_its_end_is_refused(table, capsys):
