@@ -15,7 +15,7 @@ from rpg.data.readers import HUB
 from rpg.data.template import QUESTION
 from rpg.diagnostics import UserError, shown
 from rpg.overrides import key_of, parse
-from rpg.registry.datasets import GYM, OF_SPELLING, PUBLISHED, DataSet
+from rpg.registry.datasets import GYM, PUBLISHED, DataSet, named
 from rpg.rewards import JUDGES, is_known
 from rpg.rewards.user_reward import reward_file
 
@@ -107,8 +107,8 @@ def table(args: argparse.Namespace) -> DataSet:
     # the answers of a user's own are taken as they are
     source = PUBLISHED.get(args.set_name) or DataSet(args.name or of_file, "expression", split="both")
     source = replace(source, question=args.question or source.question, answer=args.answer or source.answer)
-    if written := args.data_source:  # results are logged by data_source, and two sets stay two
+    if rule := named(args.data_source or ""):  # results are logged by data_source, and two sets stay two
         name = args.name or source.name
-        is_rule = written in OF_SPELLING and written != name
-        source = replace(source, written=f"{written}/{name}" if is_rule else written)
-    return source
+        is_published = args.set_name == name == rule.name
+        return replace(source, written=rule.data_source if is_published else f"{rule.data_source}/{name}")
+    return replace(source, written=args.data_source or source.written)

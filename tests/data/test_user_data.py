@@ -139,6 +139,17 @@ def test_a_test_question_leaves_training_in_any_unicode_form(tmp_path: Path, cap
     assert [len(rows) for rows in rows_of(tmp_path, "n").values()] == [4, 1]
 
 
+@pytest.mark.parametrize(
+    ("option", "written"),
+    [("GSM8K", "gsm8k/n"), ("math", "MATH/n"), ("Math_DAPO", "math-dapo/n"), ("MATH/other", "MATH/other")],
+)
+def test_a_rule_is_found_in_any_spelling_and_the_set_stays_the_users(option: str, written: str, tmp_path: Path) -> None:
+    (tmp_path / "t.jsonl").write_bytes(b"\n".join(LINES))
+    options = ["--question", "Q", "--answer", "A", "--data-source", option, "--name", "n", "--out", tmp_path]
+    assert build("--from", tmp_path / "t.jsonl", *options) == 0
+    assert {row["data_source"] for rows in rows_of(tmp_path, "n").values() for row in rows} == {written}
+
+
 def test_a_file_of_an_earlier_build_beside_a_new_one_is_refused(tmp_path: Path, capsys) -> None:
     """It could have the same problems."""
     options = ["--from", write_splits(tmp_path / "in", TRAIN, TRAIN[:3]), *QA, "--name", "n", "--out", tmp_path]
