@@ -1,6 +1,7 @@
 """`rpg data build` and `rpg data check`."""
 
 import argparse
+import random
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -39,7 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--train-size", metavar="N", type=at_least(0), help=f"training problems (default: all; of {GYM} 2048)")
     add("--test-size", "--test-rows", metavar="N", type=at_least(0),
         help=f"test problems (default: all of the test split, else one in ten; of {GYM} 256)")  # fmt: skip
-    add("--seed", type=int, default=0, help="selects the problems that are drawn (default: 0)")
+    add("--seed", type=int, default=0, help="draws problems, if not all are taken, and examples (default: 0)")
     add("--exclude", metavar="FILE", nargs="+", type=Path, default=[],
         help="leave out the problems of these files in verl's schema")  # fmt: skip
     add("--template", metavar="FILE", type=Path, help="text with {question} (default: the paper's prompt, or "
@@ -71,22 +72,26 @@ def build(args: argparse.Namespace) -> tuple[list[Path], bool]:
     """Write the files, all or none; return them, and whether a rule of rpg scores their rows."""
     kind, _, task = (args.set_name or "").partition(":")
     template = args.template.read_text(encoding="utf-8-sig") if args.template else None
+    sizes = {"test": args.test_size, "train": args.train_size}
     exclude = {key for path in args.exclude for key in problem_keys(path)}
     if kind == GYM:
         if not is_known(GYM):
             raise UserError(f"{args.set_name}: {score_remedy(GYM)}")
         from rpg.data import gym  # imports the library
 
-        source, sizes = DataSet(task, "expression", split="both"), {"train": args.train_size, "test": args.test_size}
+        source = DataSet(task, "expression", split="both")
         options = {key_of(text): parse(text).value() for text in args.options}
-        problems = gym.problems_of(task, options, sizes, args.seed, exclude)
+        available = gym.problems_of(task, options, sizes, args.seed, exclude)
         template = template if template or args.few_shot else gym.TEMPLATE
     else:
         source = table(args)
         origin = args.origin or HUB + ":".join(filter(None, (source.repository, source.config)))
-        problems = tables.problems_of(source, origin, args.keep, args.test_size, args.seed, exclude)
-    test, training = ([problem for problem in problems if problem.split == split] for split in ("test", "train"))
-    problems = test[: args.test_size] + training[: args.train_size]
+        available = tables.problems_of(source, origin, args.keep, args.test_size, args.seed, exclude)
+    problems = []
+    for split, size in sizes.items():
+        of_split = [problem for problem in available if problem.split == split]
+        drawn = random.Random(args.seed).sample(range(len(of_split)), len(of_split[:size]))
+        problems += [of_split[n] for n in sorted(drawn)]
     if args.few_shot:
         problems = with_examples(problems, args.few_shot, template, args.seed)
     elif template is not None and template.count(QUESTION) != 1:

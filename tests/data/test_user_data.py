@@ -139,6 +139,21 @@ def test_a_test_question_leaves_training_in_any_unicode_form(tmp_path: Path, cap
     assert [len(rows) for rows in rows_of(tmp_path, "n").values()] == [4, 1]
 
 
+def test_sizes_draw_by_the_seed_and_keep_the_order(tmp_path: Path, capsys) -> None:
+    folder = write_splits(tmp_path / "in", TRAIN, [(f"Test: {question}", answer) for question, answer in TRAIN])
+    (folder / "validation.jsonl").write_bytes(LINES[0])
+    drawn = []
+    for seed in (0, 0, 1):
+        options = ["--train-size", 5, "--test-size", 5, "--seed", seed, "--name", "n", "--out", tmp_path / str(seed)]
+        assert build("--from", folder, *QA, *options) == 0
+        rows = rows_of(tmp_path / str(seed), "n")
+        drawn.append([[row["reward_model"]["ground_truth"] for row in of_split] for of_split in rows.values()])
+    for first, again, other in zip(*drawn, strict=True):  # training, then test problems
+        assert first == again != other
+        assert (len(first), first) == (5, sorted(first))
+    assert "split validation is not used" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("option", "written"),
     [("GSM8K", "gsm8k/n"), ("math", "MATH/n"), ("Math_DAPO", "math-dapo/n"), ("MATH/other", "MATH/other")],
