@@ -119,6 +119,7 @@ def example(answer: Any, prompt: Any, extra_info: Mapping[str, Any] | None = Non
     """Return a response with this answer in the form that the prompt asks for; after few-shot examples, that alone."""
     if isinstance(extra_info, str):
         raise UserError(f"extra_info: {extra_info!r:.60} is not a struct; `rpg data check FILE` names the rows")
+    answer = int(answer) if isinstance(answer, float) and answer.is_integer() else answer  # as a model writes 27.0
     if end := (extra_info or {}).get(ANSWER_END):
         return f" {answer}{end}"
     return "\n\n".join(["Step by step.", *(form.replace("ANSWER", str(answer)) for form in forms_of(prompt))])

@@ -7,6 +7,7 @@ import pytest
 
 from rpg.registry.datasets import OF_SPELLING
 from rpg.rewards import JUDGES, compute_score, is_known
+from rpg.rewards.extract import example
 
 
 def test_unknown_source_is_named() -> None:
@@ -29,6 +30,7 @@ def test_keys_and_types_are_those_of_both_judges(judge: str) -> None:
 @pytest.mark.parametrize("judge", JUDGES)
 def test_truths_that_are_numbers(judge: str) -> None:
     for truth in (27, 27.0):
+        assert example(truth, "Answer:").endswith("Answer: 27")  # what `rpg score` tries
         assert compute_score("amc23", "Answer: 27", truth, judge=judge)["acc"] == 1.0
     assert compute_score("amc23", f"Answer: {2**60 + 1}", 2**60 + 1, judge=judge)["acc"] == 1.0
     assert compute_score("amc23", "Answer: 0.5", 0.5, judge=judge)["acc"] == 1.0
