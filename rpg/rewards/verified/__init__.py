@@ -3,8 +3,8 @@
 import re
 
 from rpg.rewards.extract import extract_answer
+from rpg.rewards.verified.formula import DECIMAL, decimal
 from rpg.rewards.verified.normalize import bare_truth, normalize
-from rpg.rewards.verified.number import DECIMAL, decimal
 
 MAX_ANSWER_CHARS = 200  # the longest answer of MATH-500 has 159 characters
 OR = re.compile(r"(.+?)\s*\((?:or|i\.e\.)(?: equivalently)?,? (.+)\)")  # \frac{1}{4} (or 0.25)

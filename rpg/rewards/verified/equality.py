@@ -10,9 +10,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from rpg.rewards.verified.evaluate import UNDEFINED, are_equal, constant, constant_ratio, context, is_real, variables
-from rpg.rewards.verified.formula import Node, Unreadable, number, read_formula, substituted
+from rpg.rewards.verified.formula import COUNTERS, DECIMAL, Node, Unreadable, number, read_formula, substituted
 from rpg.rewards.verified.normalize import DOUBT
-from rpg.rewards.verified.number import DECIMAL
 from rpg.rewards.verified.structure import (
     ABSOLUTE,
     INFINITY,
@@ -36,12 +35,17 @@ SIGNS = {"<": operator.lt, "\\le": operator.le, "=": operator.eq}
 SIGNS |= {">": operator.gt, "\\ge": operator.ge, "\\ne": operator.ne}
 FLIPPED = {">": "<", "\\ge": "\\le"}
 NAMES = re.compile(r"\\text\s*\{[^{}]*\}|\\[A-Za-z]+|[A-Za-z](?:_(?:\w|\{\w\}))?")
-FUNCTION = re.compile(r"([A-Za-z])\s*\(\s*([a-z])\s*\)\s*=")
-PARAMETERS = frozenset("klmn")  # of families
-CONSTANTS = frozenset(("C", "c", "K", "C_1", "c_1", "C_{1}", "c_{1}", "C_0"))  # of integration
+FUNCTION = re.compile(r"([A-Za-z])\s*\(\s*([a-df-hj-z])\s*\)\s*=")  # f(e) is a value
+CONSTANT = re.compile(r"(?:K|[Cc](?:_[01]|_\{1\})?)")  # of integration
+INTEGRATED = re.compile(rf"\+\s*{CONSTANT.pattern}$|(?:^|[-+=])\s*{CONSTANT.pattern}\s*e\s*\^")  # x^2 + C, y = Ce^x
+FAMILY = re.compile(  # \\frac{\\pi}{3} + 2k\\pi or (2k+1)\\pi: no other letter, root, power or denominator
+    r"(?=.*(?:\(2[kmn]|(?<![kmn])(?<![kmn] )\\pi(?!\s*[kmn])))"
+    r"(?:[-+0-9\s,;()\[\]=]|/(?=[0-9])|(?:[kmn]|\(2[kmn][-+]1\))(?=\s*\\pi)|(?<=\\pi)\s*[kmn](?!\s*\\pi)|and|or|"
+    r"\\(?:pi|frac|pm)(?![a-z])|\\?\{|\\?\}(?!\s*\{)|\}\s*\{[0-9]+\}|[a-zA-Z]\s*=|\\text\s*\{[^{}]*\})+"
+)
 ANY_INTEGER = re.compile(  # after \frac{\pi}{4} + k\pi
     r"[\s,;(]+(?:(?:where|for|with|and) )?(?:(?:any|all|some) )?"
-    r"(?:integers? ([a-z])|([a-z])\s*\\in\s*(?:\\mathbb\s*\{Z\}|Z)|([a-z]) (?:is|be) an? integer)\)?$"
+    r"(?:integers? ([a-z])|([a-z])\s*\\in\s*(?:\\mathbb\s*\{Z\}|Z)|([a-z]) (?:is|be) an? integer)(?:\)|\s*\\\})?$"
 )
 FOR_ALL = re.compile(r"(?<=\S)[\s,;(]*(?:\\text\s*\{\s*)?(?:\\forall|for (?:all|any|every|each)(?![a-z])).*$")
 LIMITED = re.compile(rf"\\(?:ne|setminus)(?![a-z])|{DOUBT.pattern}", re.IGNORECASE)
@@ -56,7 +60,7 @@ def same_answer(answer: str, truth: str) -> bool:
     answer, truth = _chosen(answer, truth), _chosen(truth, answer)
     (answer, name), (truth, truth_name) = _without_integer(answer), _without_integer(truth)
     answer, truth = _without_domain(answer, truth), _without_domain(truth, answer)
-    renamed = _renamed(answer, truth, {name, truth_name} - {""})
+    renamed = _renamed(answer, truth, name, truth_name)
     return same(read(answer), read(truth)) or (renamed != answer and same(read(renamed), read(truth)))
 
 
@@ -80,21 +84,24 @@ def _without_domain(text: str, other: str) -> str:
     return text[: remark.start()] if remark and not FOR_ALL.search(other) and not LIMITED.search(remark[0]) else text
 
 
-def _renamed(answer: str, truth: str, declared: set[str]) -> str:
-    """Name the argument of a function, a constant, or the parameter of a family such as k\\pi, as in the truth.
-
-    declared: names of integers, as one of the texts says.
-    """
+def _renamed(answer: str, truth: str, integer: str, truth_integer: str) -> str:
+    """Name a function's argument, a constant of integration or an integer (called so, or of k\\pi) as in the truth."""
     functions = FUNCTION.match(answer), FUNCTION.match(truth)
     names, truth_names = ({*NAMES.findall(text.rpartition("=")[2])} for text in (answer, truth))
-    old, new = names - truth_names, truth_names - names
-    if functions[0] and functions[1] and functions[0][1] == functions[1][1]:
+    old, new = ({name for name in changed if name[0] != "\\"} for changed in (names - truth_names, truth_names - names))
+    is_argument = functions[0] and functions[1] and functions[0][1] == functions[1][1]
+    if is_argument:
         old, new = ({function[2]} for function in functions if function)
-    elif not ((old | new <= CONSTANTS and names & truth_names) or (declared and (old <= declared or new <= declared))):
-        old, new = (changed & PARAMETERS if "\\pi" in answer and "\\pi" in truth else set() for changed in (old, new))
+    elif len(old | new) > 2:
+        old, new = old & COUNTERS, new & COUNTERS
     if len(old) != 1 or len(new) != 1 or new & names:
         return answer
-    return NAMES.sub(lambda name: min(new) if name[0] in old else name[0], answer)
+    (name,), others = new, {other for other in truth_names - new if other[0] != "\\"} - {"e", "i"}
+    # other letters are quantities, as the m and l of a pendulum
+    is_integer = name == truth_integer or (old == {integer} and not others)
+    is_constant = all(map(CONSTANT.fullmatch, (*old, name))) and others in map(set, "txyz") and INTEGRATED.search(truth)
+    is_free = is_argument or is_integer or is_constant or (old <= COUNTERS and FAMILY.fullmatch(truth))
+    return NAMES.sub(lambda match: name if match[0] in old else match[0], answer) if is_free else answer
 
 
 def same(answer: Structure, truth: Structure) -> bool:

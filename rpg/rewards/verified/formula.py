@@ -5,10 +5,11 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
 
-from rpg.rewards.verified.number import DECIMAL, INTEGER, decimal
-
+INTEGER = r"(?:[0-9]{1,3}(?:(?:,[0-9]{3})+|(?: [0-9]{3})+)(?![0-9])|[0-9]+)"
+DECIMAL = re.compile(rf"[+-]?(?:{INTEGER}(?:\.[0-9]*)?|\.[0-9]+)")  # 27, 27.0, 1,000
 MAX_NESTING = 12  # real answers have up to 5; keeps the recursion shallow
 BRACKETS = {"(": ")", "[": "]", "{": "}"}
+COUNTERS = frozenset("kmn")  # letters of integers
 OPAQUE = "fgh"  # f(x+1) is one name, while x(x+1) is a product
 REPEATING = re.compile(r"(?P<whole>[0-9]*)\.(?P<fixed>[0-9]*)\\(?:bar|dot)\s*\{\s*(?P<block>[0-9]+)\s*\}")  # 0.1\bar{6}
 TOKEN = re.compile(
@@ -47,6 +48,11 @@ class Node(NamedTuple):
     op: str
     args: tuple["Node", ...] = ()
     leaf: Fraction | str = ""
+
+
+def decimal(text: str) -> Fraction:
+    """Return the exact value of a text that DECIMAL matches."""
+    return Fraction(text.replace(",", "").replace(" ", "").rstrip("."))
 
 
 def number(value: int | Fraction) -> Node:

@@ -6,8 +6,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from rpg.rewards.verified.evaluate import are_equal, constant
-from rpg.rewards.verified.formula import DEGREE, ONE, Node, number, read_formula
-from rpg.rewards.verified.number import INTEGER
+from rpg.rewards.verified.formula import DEGREE, INTEGER, ONE, Node, number, read_formula
 from rpg.rewards.verified.units import Unit, read_unit
 
 MEANINGLESS_SPACE = re.compile(r"(?<![0-9A-Za-z])\s+|\s+(?![0-9A-Za-z])|(?<=[0-9])\s+(?=[A-Za-z])")
