@@ -49,6 +49,7 @@ HEAVY = (
     r"\arctan(\sinh(x)+\arcsin(y)\arccos(z))" * 4,
     r"\binom{x}{y}\binom{z}{w}(x!)" * 6,
     r"\sqrt{x+\sqrt{y+\sqrt{z+\sqrt{w}}}}" * 5,
+    r"\lfloor\frac{x}{2}\rfloor\binom{x}{y}\arcsin(z!)" * 4,
     ",".join(rf"\sqrt{{{n}}}" for n in range(2, 20)),
     ",".join("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMN"),
     r"\cup".join(f"({n},{n}.5)" for n in range(18)),

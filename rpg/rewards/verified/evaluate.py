@@ -16,7 +16,7 @@ from typing import Any
 import mpmath
 from mpmath.ctx_mp import MPContext
 
-from rpg.rewards.verified.formula import INVERTIBLE, TRIGONOMETRIC, Node, Unreadable, read_formula
+from rpg.rewards.verified.formula import COUNTERS, INVERTIBLE, TRIGONOMETRIC, Node, Unreadable, read_formula
 
 DIGITS = 220
 MAX_BITS = 20_000  # limit of exact numbers: 2^{2023} and 100! are answers
@@ -24,6 +24,7 @@ MAX_EXPONENT = 200  # power of two, for numbers to 220 digits: sums are then cor
 MAX_ARGUMENT = 10**6  # of a trigonometric function
 TOLERANCE = mpmath.mpf(10) ** -120
 POINTS = 12  # points at which formulas are compared
+SMALL = 38  # integers below it, to compare floors at: squares, powers of two and their neighbours
 ENOUGH = 4  # points at which both have a value
 Number = Any  # Fraction, or a number of mpmath
 UNDEFINED = (ZeroDivisionError, ValueError)  # raised if a formula has no value: 1/0, the logarithm of zero
@@ -54,17 +55,21 @@ def value(node: Node, point: dict[str, Fraction]) -> Number:
 def constant(text: str) -> Number | None:
     """Return the value of a formula without variables, else None."""
     node = read_formula(text)
-    try:
+    with contextlib.suppress(Unreadable, *UNDEFINED):
         return None if node is None or variables(node) else value(node, {})
-    except (Unreadable, *UNDEFINED):
-        return None
+
+
+def nodes(node: Node) -> Iterator[Node]:
+    """Yield a node and all nodes below it."""
+    yield node
+    for arg in node.args:
+        yield from nodes(arg)
 
 
 @functools.lru_cache(maxsize=4096)
 def variables(node: Node) -> frozenset[str]:
     """Return the names of a formula's variables."""
-    leaf = frozenset([str(node.leaf)]) if node.op == "var" else frozenset()
-    return leaf.union(*(variables(arg) for arg in node.args))
+    return frozenset(str(part.leaf) for part in nodes(node) if part.op == "var")
 
 
 def is_real(number: Number) -> bool:
@@ -84,49 +89,59 @@ def are_close(a: Number, b: Number, leeway: Fraction = Fraction(0)) -> bool:
 
 def are_equal(a: Node, b: Node, leeway: Fraction = Fraction(0)) -> bool:
     """Return whether two formulas agree wherever both are real, else wherever both have a value."""
-    is_number = not variables(a) and not variables(b)
-    leeway = leeway if is_number else Fraction(0)
+    is_number = not variables(a) | variables(b)
     reals, others = 0, list[bool]()
-    try:
-        for x, y in _values_at_points(a, b):
-            is_close = are_close(x, y, leeway)
-            if not (is_real(x) and is_real(y)):
-                others.append(is_close)
-            elif not is_close:
-                return False
-            else:
-                reals += 1
-    except Unreadable:
-        return False
+    for x, y in _values_at_points(a, b):
+        is_close = are_close(x, y, leeway if is_number else Fraction(0))
+        if not (is_real(x) and is_real(y)):
+            others.append(is_close)
+        elif not is_close:
+            return False
+        else:
+            reals += 1
     return reals >= ENOUGH or (reals + len(others) >= (1 if is_number else ENOUGH) and all(others))
 
 
 def constant_ratio(a: Node, b: Node) -> Number | None:
     """Return c if a = c b everywhere with c != 0, else None: a = 0 and b = 0 are then equivalent."""
-    try:
-        ratios = (OPERATIONS["div"](*pair) for pair in _values_at_points(a, b) if not are_close(pair[1], Fraction(0)))
-        ratio = next(ratios, Fraction(0))
-        is_formula = bool(variables(a) | variables(b)) and not are_close(ratio, Fraction(0))
-        is_constant = is_formula and are_equal(a, Node("mul", (Node("num", leaf=ratio), b)))
-    except Unreadable:
-        return None
-    return ratio if is_constant else None
+    ratios = (OPERATIONS["div"](*pair) for pair in _values_at_points(a, b) if not are_close(pair[1], Fraction(0)))
+    ratio = next(ratios, Fraction(0))
+    is_formula = bool(variables(a) | variables(b)) and not are_close(ratio, Fraction(0))
+    return ratio if is_formula and are_equal(a, Node("mul", (Node("num", leaf=ratio), b))) else None
 
 
 def _values_at_points(a: Node, b: Node) -> Iterator[tuple[Number, Number]]:
-    """Yield the values of both at each point where both have one."""
-    names = variables(a) | variables(b)
-    for index in range(POINTS if names else 1):
-        point = {name: _coordinate(name, index) for name in names}
-        with contextlib.suppress(*UNDEFINED):
-            yield value(a, point), value(b, point)
+    """Yield the values of both at each point where both have one, either exact or not."""
+    for point in _points(a, b):
+        with contextlib.suppress(Unreadable, *UNDEFINED):
+            yield _exactly(lambda *pair: pair)(value(a, point), value(b, point))
+
+
+def _points(a: Node, b: Node) -> Iterator[dict[str, Fraction]]:
+    """Yield the points at which to compare formulas: if they have floors, all small integers and their own numbers."""
+    names, parts = variables(a) | variables(b), [*nodes(a), *nodes(b)]
+    floors = [node for node in parts if node.op in ("floor", "ceil") and variables(node)]
+    if not floors:
+        is_power = any(node.op == "pow" and node.args[0].op == "neg" and variables(node.args[1]) for node in parts)
+        for index in range(POINTS if names else 1):
+            yield {name: _coordinate(name, index, is_power and name in COUNTERS) for name in names}
+        return
+    # no formula needs the floor of an integer: the m of \\lceil m \\rceil is a real number
+    is_counted = all(any(part.op in ("div", "root") for part in nodes(floor)) for floor in floors)
+    numbers = {0, *(math.floor(Fraction(node.leaf)) for node in parts if node.op == "num")}
+    integers = sorted({*range(SMALL), *(abs(x - y) for x in numbers for y in numbers)})[: 2 * SMALL]
+    for row in zip(*(random.Random(name).sample(integers, len(integers)) for name in names), strict=True):
+        point = dict(zip(names, map(Fraction, row), strict=True))
+        yield point
+        if not is_counted or names - COUNTERS:
+            yield {name: x if is_counted and name in COUNTERS else (x - 30) / 6 for name, x in point.items()}
 
 
 @functools.lru_cache(maxsize=16384)
-def _coordinate(name: str, index: int) -> Fraction:
+def _coordinate(name: str, index: int, is_integer: bool) -> Fraction:
     """One coordinate of point `index`: positive at every other point, where roots and logarithms are real."""
     rng = random.Random(f"{name} at {index}")
-    size = Fraction(rng.randrange(2, 40), rng.choice((3, 5, 7, 11, 13)))
+    size = Fraction(rng.randrange(2, 40), 1 if is_integer else rng.choice((3, 5, 7, 11, 13)))
     return size if index % 2 or rng.random() < 0.5 else -size
 
 
