@@ -9,7 +9,16 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
 
-from rpg.rewards.verified.evaluate import UNDEFINED, are_equal, constant, constant_ratio, context, is_real, variables
+from rpg.rewards.verified.evaluate import (
+    UNDEFINED,
+    are_equal,
+    constant,
+    constant_ratio,
+    context,
+    is_real,
+    nodes,
+    variables,
+)
 from rpg.rewards.verified.formula import COUNTERS, DECIMAL, Node, Unreadable, number, read_formula, substituted
 from rpg.rewards.verified.normalize import DOUBT
 from rpg.rewards.verified.structure import (
@@ -48,7 +57,7 @@ ANY_INTEGER = re.compile(  # after \frac{\pi}{4} + k\pi
     r"(?:integers? ([a-z])|([a-z])\s*\\in\s*(?:\\mathbb\s*\{Z\}|Z)|([a-z]) (?:is|be) an? integer)(?:\)|\s*\\\})?$"
 )
 FOR_ALL = re.compile(r"(?<=\S)[\s,;(]*(?:\\text\s*\{\s*)?(?:\\forall|for (?:all|any|every|each)(?![a-z])).*$")
-LIMITED = re.compile(rf"\\(?:ne|setminus)(?![a-z])|{DOUBT.pattern}", re.IGNORECASE)
+LIMITED = re.compile(rf"\\(?:ne|setminus)(?![a-z])|\b(?:rational|even|odd|prime)\b|{DOUBT.pattern}", re.IGNORECASE)
 CHOICES = re.compile("A?B?C?D?E?F?")  # several letters of a question
 CHOICE = re.compile(r"\(?([A-F])[).:]\)?(?: (.+))?")  # (B) 12
 ROUGHLY = Fraction(1, 100)  # of the rounded value after \\approx
@@ -59,6 +68,8 @@ def same_answer(answer: str, truth: str) -> bool:
     """Return whether two normalized texts mean the same, up to the names of bound variables."""
     answer, truth = _chosen(answer, truth), _chosen(truth, answer)
     (answer, name), (truth, truth_name) = _without_integer(answer), _without_integer(truth)
+    if bool(name) != bool(truth_name) and (name or truth_name) == bounded_name(read(answer if name else truth)):
+        return False  # integers of an interval are not the interval
     answer, truth = _without_domain(answer, truth), _without_domain(truth, answer)
     renamed = _renamed(answer, truth, name, truth_name)
     return same(read(answer), read(truth)) or (renamed != answer and same(read(renamed), read(truth)))
@@ -201,6 +212,8 @@ def _is_solution(solution: Structure, equation: Relation) -> bool:
     tree, difference = read_formula(formula), _difference(equation)[1]
     if not tree or not difference or equation.signs != ("=",) or not variables(tree):
         return False
+    if not name and is_assignment(equation) and equation.sides[0] in variables(tree):
+        return False  # (y - 1)/2 is x, and y = 2x + 1 asks for y
     unknown = variables(difference) - variables(tree)
     is_within = variables(tree) <= variables(difference) and unknown.issuperset([name] if name else [])
     if len(unknown) != 1 or not is_within:
@@ -224,7 +237,7 @@ def stated_values(item: Structure) -> list[Structure]:
     if len(sides) == 2 and is_name(sides[1]) and not is_name(sides[0]):
         sides.reverse()  # 3 = x
     tree = read_formula(sides[0])
-    if sides[1:] == ["0"] and tree and tree.op == "add" and len(variables(tree)) == 1:
+    if sides[1:] == ["0"] and tree and any(part.op == "add" and len(variables(part)) == 1 for part in nodes(tree)):
         return []
     if not all(map(_is_plain, sides[:-1])) or any(map(_contradict, signs, sides, sides[1:])):
         return []
@@ -296,8 +309,8 @@ def region(item: Structure) -> Region:
         return region(item.items[1])
     if item.kind in INTERVALS and len(item.items) == 2:
         low, high = map(_end, item.items)
-        if high < low:
-            raise Unreadable("an interval that ends before it begins")
+        if high < low or (high == low and item.kind != "[]"):
+            raise Unreadable("an interval that ends before it begins")  # (0, 0) is a point
         above, below = (operator.le if bracket in "[]" else operator.lt for bracket in item.kind)
         return Region((low, high), lambda x: above(low, x) and below(x, high))
     if item.kind == "{":

@@ -5,6 +5,7 @@ Exact numbers are capped at MAX_BITS and all others at 2^MAX_EXPONENT, so that n
 
 import contextlib
 import functools
+import itertools
 import math
 import operator
 import random
@@ -128,13 +129,24 @@ def _points(a: Node, b: Node) -> Iterator[dict[str, Fraction]]:
         return
     # no formula needs the floor of an integer: the m of \\lceil m \\rceil is a real number
     is_counted = all(any(part.op in ("div", "root") for part in nodes(floor)) for floor in floors)
-    numbers = {0, *(math.floor(Fraction(node.leaf)) for node in parts if node.op == "num")}
-    integers = sorted({*range(SMALL), *(abs(x - y) for x in numbers for y in numbers)})[: 2 * SMALL]
-    for row in zip(*(random.Random(name).sample(integers, len(integers)) for name in names), strict=True):
+    numbers = {0, *_sizes(parts)}
+    integers = sorted({*range(SMALL), *numbers, *sorted(abs(x - y) for x in numbers for y in numbers)[: 2 * SMALL]})
+    rows = zip(*(random.Random(name).sample(integers, len(integers)) for name in names), strict=True)
+    divisors = itertools.cycle((6, 97))  # of real variables: at halves and thirds, and between the jumps of 60 x
+    for row, divisor in zip(rows, divisors, strict=False):
         point = dict(zip(names, map(Fraction, row), strict=True))
         yield point
         if not is_counted or names - COUNTERS:
-            yield {name: x if is_counted and name in COUNTERS else (x - 30) / 6 for name, x in point.items()}
+            yield {name: x if is_counted and name in COUNTERS else (x - 30) / divisor for name, x in point.items()}
+
+
+def _sizes(parts: list[Node]) -> Iterator[int]:
+    """Yield the sizes of the constants of formulas and of their inverses, where floors may jump."""
+    for part in parts:
+        if part.op in ("num", "mul", "pow") and not variables(part):
+            with contextlib.suppress(Unreadable, *UNDEFINED):
+                if isinstance(size := value(part, {}), Fraction) and size:
+                    yield from (math.floor(abs(size)), math.floor(1 / abs(size)))
 
 
 @functools.lru_cache(maxsize=16384)

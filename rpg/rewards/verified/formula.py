@@ -289,6 +289,8 @@ class _Reader:
             exponent = self.argument(plain=True)
             if name in INVERTIBLE and exponent == Node("neg", (number(1),)):
                 name, exponent = "arc" + name, None
+            elif name in TRIGONOMETRIC and exponent == Node("neg", (number(1),)):
+                raise Unreadable(f"\\{name}^{{-1}}")  # no reciprocal
         argument = self.group() if self.next in BRACKETS else self.bare_argument()
         value = (
             Node("pow", (Node("e"), argument)) if name == "exp" else Node("ln" if name == "log" else name, (argument,))

@@ -85,15 +85,16 @@ SPELLINGS = (
 )
 
 # "The value of n is 12", "12 is the answer"; a remark about the answer must not revoke it
-LEAD = re.compile(
-    r"(?![0-9])(?:[A-Za-z',\\{}$_^0-9()+|/ -]*\s)?(?:is|are|equals|be|[Ii]t's)"
+LEAD = re.compile(  # no list: x is 3, y is 4
+    r"(?![0-9])(?!.*\b(?:is|are|equals)\s[^,]*,.*\b(?:is|are|equals)\b)"
+    r"(?:[A-Za-z',\\{}$_^0-9()+|/ -]*\s)?(?:is|are|equals|be|[Ii]t's)"
     r"(?:\s+(?:equal to|given by|exactly|just|simply))?\s*:?\s+(?=\S)"
 )
 LEAD_WORDS = re.compile(
     r"(?i:so|thus|hence|therefore|final answer|the answer|answer|exactly|option|choice|"
     r"we (?:find|get|have|obtain)(?: that)?)[,:]?\s+(?=[^a-z]|[a-z](?![a-z])(?!\s+[a-z]{2}))"
 )
-SPOKEN = re.compile(r"(?:yes|no)(?=[,.;] )", re.IGNORECASE)  # and a reason
+SPOKEN = re.compile(r"(?:yes|no)(?=[,.;] (?!(?:if|or|unless|only|but|yes|no)\b))", re.IGNORECASE)  # and a reason
 DOUBT = re.compile(rf"\b(?:{one_of('doubt')})\b", re.IGNORECASE)
 
 

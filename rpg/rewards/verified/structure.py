@@ -252,7 +252,7 @@ def _read_brackets(text: str) -> Structure:
     if opening in ("\\{", "{") and (separators or opening == "\\{"):
         if split(inside, RULE)[1]:
             return _read_rule(inside) or text
-        content = read(inside)  # also \{\pm 1\}
+        content = _read_list(parts, separators) if separators else read(inside)  # also \{\pm 1\}
         return Items("{", content.items if isinstance(content, Items) and content.kind == "," else (content,))
     if not separators:
         return text if split(inside, RELATION)[1] or opening + closing != "()" else read(inside)

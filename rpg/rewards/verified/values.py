@@ -13,6 +13,7 @@ MEANINGLESS_SPACE = re.compile(r"(?<![0-9A-Za-z])\s+|\s+(?![0-9A-Za-z])|(?<=[0-9
 NEEDLESS_BRACES = re.compile(r"(?<=[_^])\{(\w|\\[A-Za-z]+)\}")
 WORDS = re.compile(r"[^\W\d_][^\W\d_' .-]*(?:[' .-]+[^\W\d_]+)*")
 THREE_LETTERS = re.compile(r"[^\W\d_]{3}")  # a-b-c is a formula
+PRODUCT = re.compile(r"(?!(?:[a-z]+|[A-Z]+|[A-Z][a-z]+)$)[A-Za-z]{3}")  # mgR
 TEXT = re.compile(r"\\text\s*\{([^{}]*)\}")
 HALF_OF_DAY = r"\s*[ap]\.?\s?m\.?"
 DATE_OR_CLOCK = re.compile(
@@ -71,7 +72,8 @@ def words(text: str) -> str:
     if DATE_OR_CLOCK.fullmatch(plain):
         plain = plain.lower().replace(".", "").replace(" ", "")
         return plain.replace(":00am", "am").replace(":00pm", "pm").lstrip("0")
-    if not WORDS.fullmatch(plain) or not (THREE_LETTERS.search(plain) or plain.casefold() == "no"):
+    has_word = THREE_LETTERS.search(plain) and not PRODUCT.fullmatch(plain)
+    if not WORDS.fullmatch(plain) or not (has_word or plain.casefold() == "no"):
         return ""
     plain = ARTICLE.sub("", plain.casefold().replace(".", "").replace("-", " "))
     return next((meaning for pattern, meaning in SYNONYMS if pattern.fullmatch(plain)), plain)
