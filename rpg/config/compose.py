@@ -138,6 +138,8 @@ def contradicting(
             group = "judge" if knob == REWARD else "method"
             message = f"has no effect with {group}={choices.get(group)}: nothing follows from it"
             yield Diagnostic(knob, OmegaConf.select(config, knob), message, f"remove it, or choose another {group}")
+    for key in (key for key in keys if below(key, ["critic"])):
+        yield Diagnostic(key, OmegaConf.select(config, key), "is not read: no run has a critic", "remove it")
     if "context" in keys and LENGTH not in keys:
         length = OmegaConf.select(OmegaConf.load(CONFIG_DIR / "context" / f"{choices['context']}.yaml"), LENGTH)
         if length != config.data.max_response_length:
@@ -203,8 +205,10 @@ def _unknown(overrides: list[str], known: list[str]) -> BadSetting | None:
         key = (one := parse(text)).key_or_group
         if not one.is_add() and key not in known:
             ends = " or ".join(name for name in known if name.endswith(f".{key}"))
+            full = f"actor_rollout_ref.{key}"  # as the pages shorten it; the critic's keys are spelled more alike
             near = (
                 (key in TYPES and f"to add it write +{text}")
+                or (full in known and f"did you mean {full}?")
                 or did_you_mean(key, known)
                 or (ends and f"did you mean {ends}?")
                 or "`rpg train --help` lists the groups"

@@ -32,7 +32,7 @@ def read(origin: str | Path) -> dict[str, Rows]:
         files = [file for file in [path, *sorted(path.rglob("*"))] if file.is_file() and _format(file)]
         if not files:
             remedy = f"give a {', '.join(FORMATS)} file (.gz too), or a folder of them; save another table as .csv"
-            raise UserError(f"{path}: {'no table' if path.exists() else 'no such file'}; {remedy}")
+            raise UserError(f"{path}: no table; {remedy}" if path.exists() else f"{path}: no such file")
         kind, where = _format(files[0]), "data_files" if path.is_file() else "data_dir"
         splits = _load(origin, kind, **{where: str(path)}, **_options(files[0]))
         if (kind, where) == ("json", "data_files"):

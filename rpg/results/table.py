@@ -163,8 +163,11 @@ def error_of(line: dict[Any, Any], column: str) -> tuple[float, float]:
 def beside(table: Table, number: int) -> None:
     """Add the paper's values."""
     paper = paper_table(number)
-    table.title += f", beside {paper.title[0].lower()}{paper.title[1:]}, judge release"
     methods = table.cells["method"].map(lambda label: table.rows[label][0].method)
     places = pd.MultiIndex.from_arrays([methods, table.cells["benchmark"]])
     theirs = paper.cells.set_index(["method", "benchmark"]).reindex(places)
+    if theirs["last"].isna().all():
+        table.notes.append(f"{paper.title} has none of these methods and benchmarks")
+        return
+    table.title += f", beside {paper.title[0].lower()}{paper.title[1:]}, judge release"
     table.cells[["paper_last", "paper_best"]] = theirs[["last", "best"]].to_numpy()

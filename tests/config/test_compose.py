@@ -29,6 +29,7 @@ def made(*typed: str, name: str = NAME):
         (["rpg.method=dapo"], "rpg.method", "method=rpg_rf_clip_ppo makes it"),
         ([f"{A}.policy_loss={{loss_mode:gspo}}"], f"{A}.policy_loss.loss_mode", "choose another method="),
         (["pi_old=decoupled_sequence", f"{CORRECTION}.bypass_mode=true"], f"{CORRECTION}.bypass_mode", "false"),
+        (["critic.optim.lr=5e-5"], "critic.optim.lr", "no run has a critic"),
         (["context=4k"], "context", "the data set's data.max_response_length=32 counts"),
     ],
 )
@@ -58,6 +59,7 @@ def test_what_agrees_or_is_not_decided_passes(typed):
         ("~rpg.kl_coeff", "did you mean rpg.kl_coef?"),
         ("trainer.nnode=2", "did you mean trainer.nnodes?"),
         ("metod=rpg", "did you mean method?"),
+        ("actor.optim.lr=1", "did you mean actor_rollout_ref.actor.optim.lr?"),
         ("lr=1", "actor_rollout_ref.actor.optim.lr"),
         (f"{A}.policy_loss.clip_scope=regularized", "write +actor_"),
         ("clip=0.3", "0.2_0.28"),

@@ -84,8 +84,9 @@ for _ in range(int(sys.argv[3])):
     time.sleep(0.4)
 if sys.argv[4:]:
     faulthandler.cancel_dump_traceback_later()
-threading.Thread(target=time.sleep, args=(3,), name="waits").start()
-time.sleep(3)
+rest = 3 if sys.argv[4:] else 50  # until it is ended, however late the watchdog gets the processor
+threading.Thread(target=time.sleep, args=(rest,), name="waits").start()
+time.sleep(rest)
 """
 
 
