@@ -17,11 +17,9 @@ from pathlib import Path
 import pytest
 import yaml
 from packaging.requirements import Requirement
-from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from rpg.cli import COMMANDS
-from rpg.verl_plugin.version import SYSTEM as VERSIONS
 from tests.builders.runs import write_run
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -88,13 +86,6 @@ def test_what_is_imported_is_declared():
                     undeclared[name].add(path.relative_to(ROOT))
     assert undeclared.keys() == OF_A_RUN, {name: undeclared[name] for name in undeclared.keys() - OF_A_RUN}
     assert {path.parts[1] for name in OF_A_RUN for path in undeclared[name]} == {"verl_plugin"}
-
-
-def test_base_excludes_no_version_and_the_extra_is_the_plugins_range():
-    """pip replaces an installed package only for a version that a requirement excludes."""
-    assert {*PROJECT["dependencies"]} == {"numpy", "packaging", "torch"}  # no versions, no extras
-    (verl,) = [one for one in map(Requirement, SYSTEM) if one.name == "verl"]
-    assert verl.specifier == SpecifierSet(VERSIONS)
 
 
 def closure(requirements: list[str], extra: str) -> set[str]:

@@ -43,10 +43,6 @@ AIME24 = [  # HuggingFaceH4/aime_2024
     {"id": 60, "problem": "Find $a+b$.", "solution": "...", "answer": "204", "url": "u", "year": "2024"},
     {"id": 61, "problem": "Find the smallest $n$.", "solution": "...", "answer": "025", "url": "u", "year": "2024"},
 ]
-AIME24_MAXWELL = [  # Maxwell-Jia/AIME_2024: capitals, integers
-    {"ID": "2024-II-4", "Problem": "Find $a+b$.", "Solution": "...", "Answer": 33},
-    {"ID": "2024-II-5", "Problem": "Find the smallest $n$.", "Solution": "...", "Answer": 80},
-]
 AIME25 = [  # math-ai/aime25
     {"problem": "Find the sum of all integer bases.", "answer": "70", "id": "0"},
     {"problem": "Find the angles.", "answer": "336^\\circ", "id": "1"},  # II-5

@@ -62,6 +62,7 @@ def test_visible_gpus(two_gpus, monkeypatch, value, indices, gigabytes):
 def test_the_smallest_gpu_must_hold_the_run(two_gpus, tmp_path, capsys):
     assert main(["plan", "grpo_7b"]) == 1
     assert "DOES NOT FIT 8 x 25.8 GB" in capsys.readouterr().out
+    assert main(["plan", "grpo_7b", "rpg.gpu_memory=80"]) == 0
     (found,) = machine.memory(compose("grpo_7b", [])[0])
     assert "25.8 GB do not hold the run: " in str(found)
     assert machine.memory in preflight.CHECKS  # of doctor

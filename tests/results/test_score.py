@@ -5,13 +5,11 @@ import json
 from pathlib import Path
 
 import pytest
-import yaml
 
 from rpg.cli import main
 from rpg.data.parquet import write
 from rpg.results.runs import load
 from rpg.results.score_command import reward_of
-from rpg.rewards.user_reward import ADAPTER
 from rpg.toy.sums import toy_problems
 from tests.builders.runs import config, write_run, write_samples
 
@@ -41,13 +39,13 @@ def score(*arguments: object) -> int:
 
 
 def test_an_answer_without_a_score_counts_as_wrong(tmp_path, capsys):
-    """As in a run, and also in later tables."""
+    """As in a run, and also in later tables. The reward reads a kept column."""
     run_dir = saved_run(tmp_path / "run")
     (reward := tmp_path / "mine.py").write_text("""
-def strict(solution_str, ground_truth):
+def strict(solution_str, ground_truth, extra_info):
     if "8" in solution_str:
         raise ValueError("an eight")
-    return {"score": 1.0, "acc": 1.0, "length": len(solution_str)}
+    return {"score": 1.0, "acc": float(extra_info["split"] == "test"), "length": len(solution_str)}
 """)
     assert score(run_dir, "--reward", reward) == 0
     assert "3 samples without a score count as wrong" in capsys.readouterr().err
@@ -72,21 +70,6 @@ def test_another_judge_on_saved_samples(tmp_path, capsys):
     assert list(run.samples(4)["acc"]) == [1, 1, 1, 0] * 3
     assert list(run.samples(4)["score"]) == [1, 1, 1, -1] * 3
     assert list(run.samples(4)["pred"]) == ["7", "7", "7", "8"] * 3
-
-
-def test_a_run_is_scored_by_its_own_reward_function(tmp_path):
-    """The run's reward file has changed since: it now wants the last digit to be 7, and reads a kept column."""
-    run_dir = saved_run(tmp_path / "run", "mine")
-    reward = tmp_path / "mine.py"
-    wanted = "solution_str.strip('.}')[-1] == '7' and extra_info['split'] == 'test'"
-    reward.write_text(f"def reward(solution_str, ground_truth, extra_info):\n    return int({wanted})\n")
-    settings = yaml.safe_load((run_dir / "config.yaml").read_text())
-    function = {"path": ADAPTER, "name": "compute_score", "reward_kwargs": {"file": str(reward)}}
-    settings["reward"]["custom_reward_function"] = function
-    (run_dir / "config.yaml").write_text(yaml.safe_dump(settings))
-    assert score(run_dir) == 0
-    run = load(run_dir / "judge-mine.py")
-    assert (run.judge, run.accuracies["mine"].iloc[-1]) == ("mine.py", VERIFIED)
 
 
 @pytest.mark.parametrize(

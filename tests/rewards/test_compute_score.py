@@ -1,7 +1,4 @@
-"""`compute_score`: keys, values, unknown sources, fast import."""
-
-import subprocess
-import sys
+"""`compute_score`: keys, values, unknown sources."""
 
 import pytest
 
@@ -34,13 +31,3 @@ def test_truths_that_are_numbers(judge: str) -> None:
         assert compute_score("amc23", "Answer: 27", truth, judge=judge)["acc"] == 1.0
     assert compute_score("amc23", f"Answer: {2**60 + 1}", 2**60 + 1, judge=judge)["acc"] == 1.0
     assert compute_score("amc23", "Answer: 0.5", 0.5, judge=judge)["acc"] == 1.0
-
-
-def test_import_is_cheap() -> None:
-    code = (
-        "import sys, rpg.rewards; rpg.rewards.compute_score('toy_sum', 'Answer: 3', '3');"
-        "heavy = ('torch', 'datasets', 'pandas', 'sympy', 'mpmath', 'math_verify', 'pyarrow');"
-        "print([name for name in heavy if name in sys.modules])"
-    )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.strip() == "[]"

@@ -51,7 +51,6 @@ def score(source: Path, response: str = "7", truth: Any = "7", **options: Any) -
     [
         ["def reward(ground_truth, solution_str): return ground_truth in solution_str"],
         ["def reward(response, answer, row): return (answer, row['level'], row['question']) == (response, '3', 'q')"],
-        ["def reward(solution_str, ground_truth, **rest): return ground_truth in solution_str"],
         ["from neighbour import compute_score", VERL.format(name="reward")],
         ["def extract(text): ...", VERL.format(name="mine")],
         [TRL.format(name="accuracy_reward")],

@@ -13,7 +13,7 @@ from rpg.cli import main
 from rpg.data.parquet import SCHEMA, write
 from rpg.data.template import format_prompt
 from rpg.toy import smollm2, sums
-from rpg.toy.sums import MODEL, split_of, toy_problems
+from rpg.toy.sums import MODEL, toy_problems
 
 
 def test_files_hold_distinct_problems_of_disjoint_splits_in_the_schema(tmp_path: Path) -> None:
@@ -33,12 +33,6 @@ def test_files_hold_distinct_problems_of_disjoint_splits_in_the_schema(tmp_path:
         "reward_model": {"ground_truth": str(int(first) + int(second)), "style": "rule-lighteval/MATH_v2"},
         "extra_info": {"index": 0, "raw_problem": text, "split": "train"},
     }
-
-
-def test_a_pair_keeps_its_split_when_seed_and_order_change() -> None:
-    test_texts = {problem.text for seed in range(5) for problem in toy_problems("test", seed, 200)}
-    assert all(problem.text not in test_texts for problem in toy_problems("train", 9, 2000))
-    assert all(split_of(a, b) == split_of(b, a) for a in range(40) for b in range(40))
 
 
 def contents(folder: Path) -> dict[str, bytes]:
