@@ -1,7 +1,6 @@
 """Every preflight check rejects its cases with key, value and remedy; a valid run passes all."""
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -32,7 +31,8 @@ def furnished(tmp_path_factory) -> Path:
     pq.write_table(riddles, toy / "riddles.parquet")
     agents = pa.array(["single_turn_agent", "singel_turn_agent"] * (len(table) // 2))
     pq.write_table(table.append_column("agent_name", agents), toy / "agents.parquet")
-    write_truths(toy / "letters.parquet", "ABCD")
+    letters = [Problem("MATH", f"Question {n}?", truth, "test") for n, truth in enumerate("ABCD")]
+    write({toy / "letters.parquet": letters})
     (toy / "resumed").mkdir()
     (toy / "resumed/latest_checkpointed_iteration.txt").write_text("5")
     manifest.begin(toy / "cut/global_step_2")
@@ -45,10 +45,6 @@ def furnished(tmp_path_factory) -> Path:
         (toy / file).parent.mkdir()
         (toy / file).write_text(config)
     return toy
-
-
-def write_truths(path: Path, truths: Sequence[str]) -> None:
-    write({path: [Problem("MATH", f"Question {n}?", truth, "test") for n, truth in enumerate(truths)]})
 
 
 CHECKS = {check.__name__: check for check in preflight.CHECKS}

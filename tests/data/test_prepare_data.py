@@ -28,16 +28,12 @@ def prepare(tmp_path: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
 
 
-def write_copies(folder: Path) -> None:
+def test_builds_everything_once_and_checks_it(tmp_path: Path) -> None:
     for name, rows in FLAT.items():
-        write_rows(folder / f"{name}.parquet", rows)
+        write_rows(tmp_path / "in" / f"{name}.parquet", rows)
     rows = [dapo_row(dapo_problem(n % 30), str(n % 30), "i") for n in range(90)]
     rows.append(dapo_row(AIME24[0]["problem"], "204", "leaked"))
-    write_rows(folder / "dapo-math-17k-eng.parquet", rows)
-
-
-def test_builds_everything_once_and_checks_it(tmp_path: Path) -> None:
-    write_copies(tmp_path / "in")
+    write_rows(tmp_path / "in" / "dapo-math-17k-eng.parquet", rows)
     first = prepare(tmp_path)
     assert first.returncode == 0, first.stdout + first.stderr
     assert {path.name for path in (tmp_path / "out").iterdir()} == FILES

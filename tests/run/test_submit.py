@@ -5,6 +5,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,16 +19,6 @@ COMMAND = ["-m", "rpg.run", "name"]
 pytestmark = pytest.mark.usefixtures("bare_environment")
 
 
-class FakeClient:
-    """Ray's JobSubmissionClient as far as submit uses it."""
-
-    def __init__(self, address):
-        pass
-
-    def list_jobs(self):
-        return []
-
-
 class Became(Exception):
     """This process would be another program now; args: its own arguments."""
 
@@ -39,7 +30,7 @@ def cluster(monkeypatch):
     def become(program: str, arguments: list[str]) -> None:
         raise Became(*arguments)
 
-    monkeypatch.setattr(ray.job_submission, "JobSubmissionClient", FakeClient)
+    monkeypatch.setattr(ray.job_submission, "JobSubmissionClient", lambda address: SimpleNamespace(list_jobs=list))
     monkeypatch.setattr(os, "execv", become)
     os.environ["RAY_ADDRESS"] = "http://head:8265"
 

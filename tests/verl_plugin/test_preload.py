@@ -87,17 +87,11 @@ def test_a_module_that_starts_a_thread_is_refused(written):
     server.close()
 
 
-def started(server: Preloaded) -> tuple[subprocess.Popen, int]:
-    """Start a waiting program; return it and its process."""
-    code = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
-    process = subprocess.Popen([server.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    return process, int(process.stdout.readline())
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_signals_reach_the_program(server, number):
-    process, child = started(server)
+    code = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
+    process = subprocess.Popen([server.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    child = int(process.stdout.readline())
     process.send_signal(number)
     assert process.wait(120) == -number
     wait_until(lambda: not Path(f"/proc/{child}").exists())

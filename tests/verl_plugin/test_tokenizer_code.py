@@ -1,7 +1,6 @@
 """Code beside a tokenizer is run only where the configuration asks for it."""
 
 import json
-from pathlib import Path
 
 import pytest
 from omegaconf import OmegaConf
@@ -12,9 +11,9 @@ from verl.experimental.reward_loop import reward_loop
 from rpg.verl_plugin.patches import reward_worker
 
 
-@pytest.fixture
-def coded(tmp_path) -> Path:
-    """Return a tokenizer's directory with code that leaves a trace when imported."""
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_tokenizers_code_is_run_where_it_is_asked_for(tmp_path, monkeypatch, asked):
+    """The code leaves a trace when it is imported."""
     directory = tmp_path / "model"
     directory.mkdir()
     Tokenizer(WordLevel({"[UNK]": 0}, unk_token="[UNK]")).save(str(directory / "tokenizer.json"))
@@ -25,18 +24,13 @@ def coded(tmp_path) -> Path:
         f"import os\nos.mkdir({str(tmp_path / 'trace')!r})\n"
         "from transformers import PreTrainedTokenizerFast\nclass Mine(PreTrainedTokenizerFast):\n    pass\n"
     )
-    return directory
-
-
-@pytest.mark.parametrize("asked", [False, True])
-def test_a_tokenizers_code_is_run_where_it_is_asked_for(coded, tmp_path, monkeypatch, asked):
     monkeypatch.setenv("HF_MODULES_CACHE", str(tmp_path / "modules"))
     monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
     monkeypatch.setattr(reward_loop, "hf_tokenizer", reward_loop.hf_tokenizer)  # which ours replaces
     monkeypatch.setattr(reward_loop, "load_reward_manager", lambda *args, **kwargs: None)
     monkeypatch.setattr(reward_loop, "RewardLoopWorker", reward_loop.RewardLoopWorker)
     reward_worker.install()
-    model = {"path": str(coded), "tokenizer_path": None, "trust_remote_code": asked}
+    model = {"path": str(directory), "tokenizer_path": None, "trust_remote_code": asked}
     config = {
         "actor_rollout_ref": {"model": model},
         "reward": {"reward_model": {"enable": False}, "custom_reward_function": {"path": None}},
