@@ -39,15 +39,16 @@ def registered(run: RunConfig) -> Findings:
 
 def rejection(run: RunConfig) -> Findings:
     """verl accepts rollout_rs with its threshold; it would read them after the first batch's rollouts."""
+    if run[REJECTION] is None:
+        return
     import torch
     from verl.trainer.ppo.rollout_corr_helper import compute_rollout_rejection_mask
 
-    if run[REJECTION] is not None:
-        token = torch.ones(1, 1)
-        try:
-            compute_rollout_rejection_mask(token, token, run[REJECTION], run[f"{REJECTION}_threshold"])
-        except ValueError as error:
-            yield run.error(REJECTION, f"is not accepted by verl: {error}", "correct it, or set its threshold")
+    token = torch.ones(1, 1)
+    try:
+        compute_rollout_rejection_mask(token, token, run[REJECTION], run[f"{REJECTION}_threshold"])
+    except ValueError as error:
+        yield run.error(REJECTION, f"is not accepted by verl: {error}", "correct it, or set its threshold")
 
 
 def cpus(run: RunConfig) -> Findings:

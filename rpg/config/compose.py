@@ -138,8 +138,9 @@ def contradicting(
             group = "judge" if knob == REWARD else "method"
             message = f"has no effect with {group}={choices.get(group)}: nothing follows from it"
             yield Diagnostic(knob, OmegaConf.select(config, knob), message, f"remove it, or choose another {group}")
-    for key in (key for key in keys if below(key, ["critic"])):
-        yield Diagnostic(key, OmegaConf.select(config, key), "is not read: no run has a critic", "remove it")
+    for key in keys:
+        if below(key, ["critic"]):
+            yield Diagnostic(key, OmegaConf.select(config, key), "is not read: no run has a critic", "remove it")
     if "context" in keys and LENGTH not in keys:
         length = OmegaConf.select(OmegaConf.load(CONFIG_DIR / "context" / f"{choices['context']}.yaml"), LENGTH)
         if length != config.data.max_response_length:

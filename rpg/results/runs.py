@@ -186,9 +186,9 @@ def load(directory: Path) -> Run:
     logged: Any = pd.DataFrame([record["data"] for record in records], index=steps).select_dtypes("number")
     sets = {name: match.groups() for name in logged if (match := VALIDATED.fullmatch(name))}
     kept = {own: name for name, own in sets.items()}  # one of the names mean@k
-    changed = {name: kept[own] for name, own in sets.items() if kept[own] != name}
-    notes += [f"{old} and {new} are one accuracy: a resume changed val_kwargs.n" for old, new in changed.items()]
-    logged = logged.rename(columns=changed).T.groupby(level=0, sort=False).first().T
+    for old, new in ((name, kept[own]) for name, own in sets.items() if kept[own] != name):
+        logged[new] = logged[new].where(logged[new].notna(), logged.pop(old))
+        notes.append(f"{old} and {new} are one accuracy: a resume changed val_kwargs.n")
     last = logged.replace([np.inf, -np.inf], np.nan).groupby(level="step").last()
     if not config:
         notes.append("no config.yaml: its method and planned steps are unknown")

@@ -98,8 +98,9 @@ def _without_domain(text: str, other: str) -> str:
 def _renamed(answer: str, truth: str, integer: str, truth_integer: str) -> str:
     """Name a function's argument, a constant of integration or an integer (called so, or of k\\pi) as in the truth."""
     functions = FUNCTION.match(answer), FUNCTION.match(truth)
-    names, truth_names = ({*NAMES.findall(text.rpartition("=")[2])} for text in (answer, truth))
-    old, new = ({name for name in changed if name[0] != "\\"} for changed in (names - truth_names, truth_names - names))
+    found = (NAMES.findall(text.rpartition("=")[2]) for text in (answer, truth))
+    names, truth_names = ({name for name in each if name[0] != "\\"} for each in found)  # no commands
+    old, new = names - truth_names, truth_names - names
     is_argument = functions[0] and functions[1] and functions[0][1] == functions[1][1]
     if is_argument:
         old, new = ({function[2]} for function in functions if function)
@@ -107,7 +108,7 @@ def _renamed(answer: str, truth: str, integer: str, truth_integer: str) -> str:
         old, new = old & COUNTERS, new & COUNTERS
     if len(old) != 1 or len(new) != 1 or new & names:
         return answer
-    (name,), others = new, {other for other in truth_names - new if other[0] != "\\"} - {"e", "i"}
+    (name,), others = new, truth_names - new - {"e", "i"}
     # other letters are quantities, as the m and l of a pendulum
     is_integer = name == truth_integer or (old == {integer} and not others)
     is_constant = all(map(CONSTANT.fullmatch, (*old, name))) and others in map(set, "txyz") and INTEGRATED.search(truth)

@@ -287,10 +287,10 @@ class _Reader:
         if self.next == "^":
             self.take()
             exponent = self.argument(plain=True)
-            if name in INVERTIBLE and exponent == Node("neg", (number(1),)):
+            if name in TRIGONOMETRIC and exponent == Node("neg", (number(1),)):  # the inverse, no reciprocal
                 name, exponent = "arc" + name, None
-            elif name in TRIGONOMETRIC and exponent == Node("neg", (number(1),)):
-                raise Unreadable(f"\\{name}^{{-1}}")  # no reciprocal
+                if name not in FUNCTIONS:
+                    raise Unreadable(name)
         argument = self.group() if self.next in BRACKETS else self.bare_argument()
         value = (
             Node("pow", (Node("e"), argument)) if name == "exp" else Node("ln" if name == "log" else name, (argument,))
