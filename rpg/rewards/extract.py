@@ -25,6 +25,12 @@ CUT_OFF = re.compile(rf"{BOX.pattern}(?:\{{|$)")  # it may replace the boxes bef
 UNBRACED = re.compile(r"\\[A-Za-z]+[^\s$]*|[A-Za-z](?![A-Za-z])|[-+(]?[0-9][^\s$\\{}]*")
 # between the boxes of one list
 JOINED = re.compile(r"(?:[\s$,;&]|\\[()\[\],;: ]|\\q?quad|\\text\s*\{[\s,]*(?:and|or)\s*\}|and|or)*")
+# what makes a box a part of a formula: -\boxed{3}, 5 + \boxed{3}; \boxed{3}\pi, \boxed{3} \times 10^4
+BEFORE = re.compile(r"(?:[-+/^0-9]|[\w)}] *[+/] *|\\(?:times|cdot|pm|ln|neq?) *|\\(?:d?frac|sqrt) *\{|\^\{)$")
+BEHIND = re.compile(
+    r"(?:\\right *\))?(?: *[-+/*] *(?:[0-9]|\\(?:d?frac|sqrt|pi))| *\\(?:times|cdot|pi|sqrt|pm|d?frac)(?![a-z])|\} *\{|"
+    r"\^(?! *\{? *\\circ *\}?(?! *[0-9]))|[inxyz](?![A-Za-z])|\.?[0-9]|\$? *(?:thousand|million|billion)\b)"
+)
 IN_DOLLARS = re.compile(r"^\$\s*([^$]*?)\s*\$$")
 FENCE = re.compile(r"```[A-Za-z]+$")
 OPENING, CLOSING = re.compile(r"\{|\\begin|(?<!\\)\\[(\[]"), re.compile(r"\}|\\end|(?<!\\)\\[)\]]")
@@ -39,8 +45,9 @@ def extract_answer(response: str) -> str:
 
     It is the rest of the line after the last "Answer:" or, if that is empty, the next non-empty line, up to the end of
     the mathematics, brace or code fence that it opens. Without "Answer:" it is the content of the last box, with the
-    boxes that commas or "and" join to it; "" if the response ends inside that box; without a box, that of a last line
-    "The answer is 12." Thoughts before </think> do not count if text follows it, and thoughts without </think> never.
+    boxes that commas or "and" join to it; "" if the response ends inside that box, or the box is a part of a formula;
+    without a box, that of a last line "The answer is 12." Thoughts before </think> do not count if text follows it,
+    and thoughts without </think> never.
     Only the last 300 characters are read, so the cost does not grow with the response.
     """
     if response.rfind(THOUGHTS) > response.rfind(THOUGHT):  # the limit cut them off
@@ -74,7 +81,7 @@ def few_shot_answer(response: str, extra_info: Mapping[str, Any] | None) -> str 
 
 
 def boxed_list(text: str) -> str:
-    """Return the content of the last box, or its list of named boxes; "" without a box, or if the text ends in one."""
+    """Return the content of the last box, or its list of named boxes; "" without a whole one that stands alone."""
     found, items, begin = boxes(text), list[str](), len(text)
     if not found or CUT_OFF.search(text, found[-1][3]):
         return ""
@@ -83,6 +90,8 @@ def boxed_list(text: str) -> str:
             break
         begin = start
         items.insert(0, name + content)
+    if (not found[-1][1] and BEFORE.search(text[:begin])) or BEHIND.match(text, found[-1][3]):
+        return ""
     return ", ".join(dict.fromkeys(items)) if len(items) > 1 else found[-1][2]
 
 

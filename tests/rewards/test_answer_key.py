@@ -11,6 +11,14 @@ def test_every_pair() -> None:
     assert [pair for pair, verdict in zip(read_pairs(), verdicts, strict=True) if verdict["acc"] != pair.verdict] == []
 
 
+PART_OF_A_FORMULA = (
+    r"$-\boxed{12}$; $5+\boxed{12}$; $\boxed{12}\times 10^4$; \boxed{12} thousand; $\frac{\boxed{12}}{4}$; "
+    r"\boxed{12}.5; $\boxed{12}^2$; $x \ne \boxed{12}$; $\boxed{12}\pi$"
+)
+BESIDE_TEXT = (
+    r"$a+b=\boxed{12}$; - \boxed{12}; $\boxed{12}^\circ$; \boxed{12} m; Part (a) - \boxed{12}; **\boxed{12}**; "
+    r"a $\boxed{12}$-gon; $\left(\boxed{12}\right)$"
+)
 RESPONSES = [
     ("**Answer:** 12", 1, "12"),
     ("**Answer**: 12", 1, "12"),
@@ -42,6 +50,8 @@ RESPONSES = [
     ("Final Answer: The final answer is $12$. I hope it is correct.", 1, "The final answer is $12$."),
     (r"So \boxed {12}.", 1, "12"),
     (r"So \boxed 12.", 1, "12"),
+    *((text, -1, "") for text in PART_OF_A_FORMULA.split("; ")),
+    *((text, 1, "12") for text in BESIDE_TEXT.split("; ")),
     (r"So $\boxed\frac{24}{2}$.", 1, r"\frac{24}{2}"),
     (r"It is \boxed{12}, in \boxed form.", 1, "12"),
     ("<think>Answer: 11</think>So \\boxed{12}.", 1, "12"),

@@ -56,7 +56,9 @@ ANY_INTEGER = re.compile(  # after \frac{\pi}{4} + k\pi
     r"[\s,;(]+(?:(?:where|for|with|and) )?(?:(?:any|all|some) )?"
     r"(?:integers? ([a-z])|([a-z])\s*\\in\s*(?:\\mathbb\s*\{Z\}|Z)|([a-z]) (?:is|be) an? integer)(?:\)|\s*\\\})?$"
 )
-FOR_ALL = re.compile(r"(?<=\S)[\s,;(]*(?:\\text\s*\{\s*)?(?:\\forall|for (?:all|any|every|each)(?![a-z])).*$")
+FOR_ALL = re.compile(
+    r"(?<=\S)[\s,;(]*(?:\\text\s*\{\s*)?(?:\\forall|for (?:all|any|every|each)(?![a-z]|[\s}]*[0-9])).*$"
+)
 LIMITED = re.compile(rf"\\(?:ne|setminus)(?![a-z])|\b(?:rational|even|odd|prime)\b|{DOUBT.pattern}", re.IGNORECASE)
 CHOICES = re.compile("A?B?C?D?E?F?")  # several letters of a question
 CHOICE = re.compile(r"\(?([A-F])[).:]\)?(?: (.+))?")  # (B) 12
@@ -78,8 +80,9 @@ def same_answer(answer: str, truth: str) -> bool:
 def _chosen(text: str, other: str) -> str:
     """Write "(B) 12" as B if the other text is a letter."""
     choice = CHOICE.fullmatch(" ".join(TEXT.sub(r"\1 ", text).split()))
-    is_one = choice and len(other) == 1 and not any(doubt.search(choice[2] or "") for doubt in (LIMITED, CHOICE))
-    return choice[1] if choice and is_one else text
+    if not choice or len(other.strip("()")) != 1 or any(doubt.search(choice[2] or "") for doubt in (LIMITED, CHOICE)):
+        return text
+    return choice[1]
 
 
 def _without_integer(text: str) -> tuple[str, str]:

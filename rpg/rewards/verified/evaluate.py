@@ -24,7 +24,7 @@ MAX_BITS = 20_000  # limit of exact numbers: 2^{2023} and 100! are answers
 MAX_EXPONENT = 200  # power of two, for numbers to 220 digits: sums are then correct to 10^-150
 MAX_ARGUMENT = 10**6  # of a trigonometric function
 TOLERANCE = mpmath.mpf(10) ** -120
-POINTS = 12  # points at which formulas are compared
+POINTS = 14  # points at which formulas are compared
 SMALL = 38  # integers below it, to compare floors at: squares, powers of two and their neighbours
 ENOUGH = 4  # points at which both have a value
 Number = Any  # Fraction, or a number of mpmath
@@ -94,6 +94,8 @@ def are_equal(a: Node, b: Node, leeway: Fraction = Fraction(0)) -> bool:
     reals, others = 0, list[bool]()
     for x, y in _values_at_points(a, b):
         is_close = are_close(x, y, leeway if is_number else Fraction(0))
+        if is_real(x) != is_real(y) and any(node.op == "abs" for node in (*nodes(a), *nodes(b))):
+            return False  # \\ln|x| is not \\ln x
         if not (is_real(x) and is_real(y)):
             others.append(is_close)
         elif not is_close:
@@ -153,6 +155,8 @@ def _sizes(parts: list[Node]) -> Iterator[int]:
 def _coordinate(name: str, index: int, is_integer: bool) -> Fraction:
     """One coordinate of point `index`: positive at every other point, where roots and logarithms are real."""
     rng = random.Random(f"{name} at {index}")
+    if index >= POINTS - 2:  # beyond the corner of |x - 100|
+        return Fraction(rng.randrange(500, 2000) * (1 if index % 2 else -1))
     size = Fraction(rng.randrange(2, 40), 1 if is_integer else rng.choice((3, 5, 7, 11, 13)))
     return size if index % 2 or rng.random() < 0.5 else -size
 

@@ -10,7 +10,7 @@ DECIMAL = re.compile(rf"[+-]?(?:{INTEGER}(?:\.[0-9]*)?|\.[0-9]+)")  # 27, 27.0, 
 MAX_NESTING = 12  # real answers have up to 5; keeps the recursion shallow
 BRACKETS = {"(": ")", "[": "]", "{": "}"}
 COUNTERS = frozenset("kmn")  # letters of integers
-OPAQUE = "fgh"  # f(x+1) is one name, while x(x+1) is a product
+OPAQUE = "f"  # f(x+1) is one name, while x(x+1) is a product
 REPEATING = re.compile(r"(?P<whole>[0-9]*)\.(?P<fixed>[0-9]*)\\(?:bar|dot)\s*\{\s*(?P<block>[0-9]+)\s*\}")  # 0.1\bar{6}
 TOKEN = re.compile(
     rf"\s*(?P<token>{REPEATING.pattern}|{INTEGER}(?:\.[0-9]+)?|\.[0-9]+|\\[A-Za-z]+|[A-Za-z]|"
@@ -76,9 +76,9 @@ def read_formula(text: str) -> Node | None:
     """Return the tree of a number or formula; None for other text and ambiguous text."""
     if DECIMAL.fullmatch(text):
         return number(decimal(text))
+    text = UPRIGHT.sub(lambda match: f" {match[1]} " if len(match[1]) == 1 else f"\\{match[1]} ", text).rstrip()
     if WORD.search(text) or DERIVATIVE.search(text):
         return None
-    text = UPRIGHT.sub(lambda match: f" {match[1]} " if len(match[1]) == 1 else f"\\{match[1]} ", text).rstrip()
     text = RAISED.sub(lambda mark: "°" if "circ" in mark[0] else "'", text.replace("**", "^"))
     for pattern, spelling in SHORTHANDS:
         if match := pattern.fullmatch(text):

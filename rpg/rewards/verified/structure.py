@@ -20,7 +20,8 @@ PART = r"[A-Z](?:_(?:\w|\{\w+\})|[A-Z]{0,4})"
 MEASURE = re.compile(
     rf"\|[A-Z]{{2}}\||{PART}(?:\s*:\s*{PART})+|"
     r"\\frac\s*\{[A-Z]{2}\}\s*\{[A-Z]{2}\}|[A-Z]{2}/[A-Z]{2}|P\s*\([^()]*\)|\\(?:lim|int|sum|prod)(?![a-z]).*|"
-    rf"{DERIVATIVE.pattern}|[A-Z]\s*\\c[au]p\s*[A-Z]"
+    rf"{DERIVATIVE.pattern}|[A-Z]\s*\\c[au]p\s*[A-Z]|\|[a-z]\||[A-Za-z]'*\(-?[0-9]+\)|"
+    r"\\(?:sin|cos|tan)\s*[A-Z]|\\(?:gcd|max|min)(?![a-z]).*"
 )
 NO_NAMES = frozenset(("e", "i", INFINITY, "\\emptyset"))
 OPENING, CLOSING = "([{", ")]}"
@@ -84,7 +85,7 @@ def is_name(text: str) -> bool:
 
 def names_value(text: str) -> bool:
     """Return whether this is the left side of an equation that states a value: x, |AB|, P:Q."""
-    return is_name(text) or bool(MEASURE.fullmatch(text))
+    return is_name(text) or text in ("e", "i") or bool(MEASURE.fullmatch(text))
 
 
 def is_assignment(item: Structure) -> TypeGuard[Relation]:
@@ -147,7 +148,7 @@ def read(text: str) -> Structure:
     if separators:
         parts = [part for part in parts if part]
         return _read_list(parts, separators) if parts else text
-    if 0 < len(either := EITHER_SIGN.findall(text)) <= MAX_SIGNS:
+    if not text.startswith(("{", "\\{")) and 0 < len(either := EITHER_SIGN.findall(text)) <= MAX_SIGNS:
         return _flat(map(read, _signed(text, either)))
     if label := LABEL.match(text):
         return _assign(label[1], text[label.end() :])

@@ -21,6 +21,8 @@ DATE_OR_CLOCK = re.compile(
     rf"(?:[01]?[0-9]|2[0-4]):[0-5][0-9](?::[0-5][0-9])?(?:{HALF_OF_DAY})?|(?:1[0-2]|[1-9]){HALF_OF_DAY}",
     re.IGNORECASE,
 )
+CLOCK = re.compile("[0-9]+:[0-9]+")
+CODE = re.compile("[IVXLC]{2}|[NESW]{2}|[HT]{2}|[TF]{2}|[LR]{2}")  # IV is no product, VI
 ROUNDED = re.compile(rf"-?{INTEGER}\.([0-9]{{2,}})")
 RATIO = re.compile(r":|(?<=[0-9])\s+to\s+(?=[0-9])")
 DECIMAL_POINT = re.compile(r"[0-9]*\.[0-9]")
@@ -35,7 +37,8 @@ BASED = re.compile(
     r"\(?([0-9][0-9A-Fa-f]*)\)?\s*(?:_\s*\{?\s*\(?\s*|\s\(?(?:in )?base )(?:\\text\{)?([0-9]{1,2})\}?\)?\s*\}?\)?"
 )
 NO_VALUE_ENDS = ("\\", "+", "-", "\\cdot", "/", "^", "_", "{", "(", "=")
-LONE_LETTER = re.compile(r"[A-Za-z]")
+LETTERS = re.compile(r"[A-Za-z]|mg|(?:mg|[A-Za-z])(?: +[A-Za-z])+")  # m g h is a product
+UNITS_OF_LETTERS = ("mg", "N m", "J s", "A s", "A h", "W h", "W s", "V s", "V A", "T m")
 ARTICLE = re.compile(r"(?:the|an?) (?=[a-z]{2})")
 ANGLE, RADIAN = read_unit("degree"), read_unit("rad")
 PERCENT = read_unit("percent")
@@ -63,7 +66,7 @@ class Quantity(NamedTuple):
 
 def compact(text: str) -> str:
     """Return `text` without meaningless spaces, and with words in one case."""
-    return words(text) or MEANINGLESS_SPACE.sub("", NEEDLESS_BRACES.sub(r"\1", text))
+    return words(text) or MEANINGLESS_SPACE.sub("", NEEDLESS_BRACES.sub(r"\1", TEXT.sub(r" \1 ", text)))
 
 
 def words(text: str) -> str:
@@ -84,7 +87,10 @@ def same_value(answer: str, truth: str) -> bool:
     """Return whether two texts without structure mean the same."""
     if compact(answer) == compact(truth):
         return True
-    if words(answer) or words(truth):
+    spoken = [words(text) for text in (answer, truth)]
+    if any(spoken) and (all(spoken) or not CLOCK.fullmatch("".join(spoken))):  # 1:12 may be a ratio
+        return False
+    if all(CODE.fullmatch(TEXT.sub(r"\1", text)) for text in (answer, truth)):
         return False
     if RATIO.search(answer) or RATIO.search(truth):
         return _same_ratio(answer, truth)
@@ -165,7 +171,9 @@ def quantity(text: str) -> Quantity:
         unit = None if value.endswith(NO_VALUE_ENDS) else read_unit(ending)
         if unit is None or (unit == ANGLE and FUNCTION.search(value)):
             continue
-        if LONE_LETTER.fullmatch(ending.strip()) and (ending[0] != " " or as_number(value) is None):
+        letters = ending.strip()
+        is_unit = ending[0] == " " if len(letters) == 1 else letters in UNITS_OF_LETTERS
+        if LETTERS.fullmatch(letters) and not (is_unit and as_number(value) is not None):
             continue
         if unit in PRIMES and as_number(value) is None:  # f'
             continue
