@@ -43,7 +43,7 @@ RETIRED = {  # command, or command and option, that is gone: what to use instead
     "--print-completion": "`rpg COMMAND --help` lists the options",
     "lab": "the laboratory is not part of the package; in a checkout: python -m scripts.studies.lab",
     "compare --answers": "`rpg watch RUN --answers N` shows answers; validation/STEP.jsonl has all",
-    "compare --json": "`rpg table --format csv` has the numbers of each run",
+    "compare --json": "`rpg table --format csv` has the numbers",
     "data build toy": "`rpg demo --model toy --prepare-only` makes the toy task and its model",
     "data build small_sums": "`rpg demo --prepare-only` makes these sums, and SmolLM2",
     "data build --repeat": "for more answers to each problem: actor_rollout_ref.rollout.val_kwargs.n=K in the run",

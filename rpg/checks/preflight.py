@@ -46,7 +46,6 @@ PLACE: tuple[Check, ...] = (
 # in seconds to minutes: they import verl or transformers, call the reward function, or read a checkpoint
 SLOW: tuple[Check, ...] = (
     verl.registered,
-    verl.rejection,
     verl.cpus,
     model.trained_as_it_is,
     data.prompts_fit,

@@ -21,6 +21,7 @@ FIXED = {
     f"{ROLLOUT}.do_sample": ((True,), f"is not read: rollouts are sampled at {ROLLOUT}.temperature"),
     "trainer.balance_batch": ((True,), "is not read: verl's V1 trainer always balances the ranks' tokens"),
     f"{OPTIM}.warmup_style": ((None,), "is deprecated, and would replace lr_scheduler_type; set that"),
+    "distillation.enabled": ((False,), "would replace the loss by a teacher's"),
     "trainer.critic_warmup": ((0,), "would leave out the actor's updates; there is no critic"),
     f"{MODEL}.lora.rank": ((0,), f"is Megatron's: with FSDP no adapter would be trained; set {MODEL}.lora_rank"),
     "actor_rollout_ref.hybrid_engine": ((True,), "puts the reference into another process than the actor"),

@@ -4,7 +4,6 @@ They import verl, which takes seconds, and therefore run last.
 """
 
 from rpg.checks.loss import LOSS_MODE
-from rpg.checks.off_policy import REJECTION
 from rpg.config.run_config import RunConfig
 from rpg.config.verl_keys import EXTERNAL_LIB, RAY
 from rpg.diagnostics import Diagnostic, Findings, did_you_mean
@@ -35,20 +34,6 @@ def registered(run: RunConfig) -> Findings:
             known = sorted(map(str, registry))
             remedy = f"{did_you_mean(run[key], known)} known: {', '.join(known)}".strip()
             yield run.error(key, "is not registered with verl", remedy)
-
-
-def rejection(run: RunConfig) -> Findings:
-    """verl accepts rollout_rs with its threshold; it would read them after the first batch's rollouts."""
-    if run[REJECTION] is None:
-        return
-    import torch
-    from verl.trainer.ppo.rollout_corr_helper import compute_rollout_rejection_mask
-
-    token = torch.ones(1, 1)
-    try:
-        compute_rollout_rejection_mask(token, token, run[REJECTION], run[f"{REJECTION}_threshold"])
-    except ValueError as error:
-        yield run.error(REJECTION, f"is not accepted by verl: {error}", "correct it, or set its threshold")
 
 
 def cpus(run: RunConfig) -> Findings:

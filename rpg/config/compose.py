@@ -61,7 +61,8 @@ def compose(name: str | None, overrides: list[str]) -> tuple[RunConfig, tuple[st
         given.insert(0, "judge=own")
     try:
         config, choices = compose_config(given)
-        if contradictions := list(contradicting(config, choices, given, parsed)):
+        judged = parsed if {*keys} & {*DECISIONS, "judge"} else [*map(parse, own), *parsed]
+        if contradictions := list(contradicting(config, choices, given, judged)):
             raise Refused(contradictions)
         resolved = resolve(config)
     except (HydraException, OmegaConfBaseException) as error:

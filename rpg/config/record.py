@@ -34,11 +34,12 @@ SAMPLE = 2**20  # bytes at either end of a weights file; reading all of a large 
 def contents(run: RunConfig) -> dict[str, Any]:
     """Return hashes of the data, the model and the user's code, by the keys that name them."""
     made: dict[str, Any] = {f"data.{split}_files": hashes(run.files(split)) for split in ("train", "val")}
-    config, tokenizer = run.model / "config.json", Path(run[f"{MODEL}.tokenizer_path"] or run.model).expanduser()
+    architecture, tokens = (run[f"{MODEL}.{name}"] or run.model for name in ("hf_config_path", "tokenizer_path"))
+    config, tokenizer = Path(architecture).expanduser() / "config.json", Path(tokens).expanduser()
     made[f"{MODEL}.path"] = {
-        "config": _content(config) if config.is_file() else run[f"{MODEL}.path"],  # a hub name
+        "config": _content(config) if config.is_file() else str(architecture),  # a hub name
         "weights": _ends([*run.model.glob("*.safetensors"), *run.model.glob("*.bin")]),
-        "tokenizer": _ends({file for pattern in TOKENIZER_FILES for file in tokenizer.glob(pattern)}),
+        "tokenizer": _ends({file for pattern in TOKENIZER_FILES for file in tokenizer.glob(pattern)}) or str(tokens),
     }
     code: dict[str, list[Any]] = {key: [run[key]] for key in CODE}
     code[REWARD_FILE] = [source(run.own_reward)] if run.own_reward else []
@@ -58,8 +59,8 @@ def source(name: str) -> Path | None:
 
 
 def hashes(names: Iterable[str | Path]) -> list[str]:
-    """Return the hash of each file that is on this machine."""
-    return [_content(file) for name in names if (file := Path(name).expanduser()).is_file()]
+    """Return the hash of each file; of one that is not on this machine, its name."""
+    return [_content(file) if (file := Path(name).expanduser()).is_file() else str(name) for name in names]
 
 
 def _content(file: Path) -> str:

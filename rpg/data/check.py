@@ -148,10 +148,10 @@ def score_remedy(data_source: str) -> str:
 
 def check_overlap(checks: list[FileCheck]) -> None:
     """Find problems in two files whose rows are not all of one split."""
-    for first, second in combinations(checks, 2):
+    for first, second in combinations(sorted(checks, key=lambda check: "train" not in check.splits), 2):
         if len(first.splits | second.splits) == 1 and first.splits != {UNKNOWN}:  # may overlap
             continue
-        for key in first.problems.keys() & second.problems.keys():
+        for key in sorted(first.problems.keys() & second.problems.keys(), key=lambda key: second.problems[key]):
             what = f"also row {first.problems[key][0]} of {first.path}"
-            remedy = "contamination: build the training file with --exclude THIS FILE"
+            remedy = f"contamination: build the training file with --exclude {second.path}"
             second.add("prompt", what, remedy, second.problems[key][0])

@@ -111,6 +111,8 @@ def table(args: argparse.Namespace) -> DataSet:
     of_file = re.split("[.:]", Path((args.origin or "").removeprefix(HUB)).name)[0]
     # the answers of a user's own are taken as they are
     source = PUBLISHED.get(args.set_name) or DataSet(args.name or of_file, "expression", split="both")
+    if not (args.set_name or args.data_source) and named(source.name):
+        raise UserError(f"--name {source.name}: is a benchmark; give another name, or --data-source {source.name}")
     source = replace(source, question=args.question or source.question, answer=args.answer or source.answer)
     if rule := named(args.data_source or ""):  # results are logged by data_source, and two sets stay two
         name = args.name or source.name

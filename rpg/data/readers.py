@@ -33,6 +33,8 @@ def read(origin: str | Path) -> dict[str, Rows]:
         if not files:
             remedy = f"give a {', '.join(FORMATS)} file (.gz too), or a folder of them; save another table as .csv"
             raise UserError(f"{path}: no table; {remedy}" if path.exists() else f"{path}: no such file")
+        if {*"*?["} & {*str(path)}:
+            raise UserError(f"{path}: rename it; `datasets`, with which verl reads, takes *, ? and [ as a pattern")
         kind, where = _format(files[0]), "data_files" if path.is_file() else "data_dir"
         splits = _load(origin, kind, **{where: str(path)}, **_options(files[0]))
         if (kind, where) == ("json", "data_files"):
@@ -66,13 +68,12 @@ def _unnested(path: Path, rows: Rows) -> Rows:
     """Return the rows of {"data": [...]}, else the rows themselves."""
     begin = list(islice(rows, 2))
     if len(begin) == 1:
-        values = begin[0][1]
-        for name, value in values.items():
-            if isinstance(value, list) and value and isinstance(value[0], dict):
-                return _rows(path, _load(path, "json", data_files=str(path), field=name)["train"])
-        if values and all(isinstance(value, dict) for value in values.values()):
-            remedy = "write one object a line: table.to_json(FILE.jsonl, orient='records', lines=True)"
-            raise UserError(f"{path}: has columns of rows, as pandas writes by default; {remedy}")
+        lists = [(name, value) for name, value in begin[0][1].items() if isinstance(value, list)]
+        tables = [name for name, value in lists if value and isinstance(value[0], dict)]
+        if len(tables) > 1:
+            raise UserError(f"{path}: has {' and '.join(tables)}; write a file of each, train.jsonl and test.jsonl")
+        if tables:
+            return _rows(path, _load(path, "json", data_files=str(path), field=tables[0])["train"])
     return chain(begin, rows)
 
 

@@ -20,7 +20,7 @@ from rpg.results.checkpoints import find_checkpoint
 from rpg.results.formats import show
 from rpg.results.runs import load_runs
 from rpg.results.table import build_table
-from rpg.rewards import JUDGES
+from rpg.rewards import JUDGES, OURS
 from rpg.rewards.user_reward import ADAPTER
 from rpg.run.start import begin, dry_run
 
@@ -70,8 +70,9 @@ def evaluation(trained: dict[str, Any], checkpoint: Path, out: Path, overrides: 
     for key, value in ours.items():
         OmegaConf.update(config, key, value)
     for one in map(parse, overrides):
-        if one.key_or_group == REWARD:  # which chooses judge=own where a configuration is composed
-            function = {"path": ADAPTER, "name": "compute_score", "reward_kwargs": {"file": one.value()}}
+        if one.key_or_group in (REWARD, JUDGE):  # which choose the function where a configuration is composed
+            path, keyword = (ADAPTER, "file") if one.key_or_group == REWARD else (OURS, "judge")
+            function = {"path": path, "name": "compute_score", "reward_kwargs": {keyword: one.value()}}
             OmegaConf.update(config, FUNCTION, function, merge=False)
         OmegaConf.update(config, one.key_or_group, one.value(), force_add=True)
     return OmegaConf.to_container(config)  # type: ignore[return-value]

@@ -23,8 +23,8 @@ from rpg.registry.methods import label_of
 from rpg.rewards import OURS
 
 CHECKPOINTS = Path("checkpoints")  # where launch scripts put their runs
-# of what a resume may change, what tells experiments apart all the same: the length, and how they are validated
-DISTINGUISHING = (*VALIDATION, "trainer.total_training_steps", "trainer.total_epochs")
+# of what a resume may change, what tells experiments apart all the same: the length, how and when they are validated
+DISTINGUISHING = (*VALIDATION, "trainer.test_freq", "trainer.total_training_steps", "trainer.total_epochs")
 TOLERANCE = 1e-4  # rounding difference between a logged accuracy and the mean of its samples
 
 
@@ -223,8 +223,10 @@ def read_lines(path: Path, types: Mapping[str, type] | None = None) -> list[Any]
 def find(paths: Sequence[Path], name: str = METRICS) -> list[Path]:
     """Return the directories with this file in `paths` (each, or below it), by default in ./checkpoints.
 
-    Raises UserError if there is none.
+    Raises UserError if there is none, or a path does not exist.
     """
+    if missing := [str(path) for path in paths if not path.exists()]:
+        raise UserError(f"{', '.join(missing)}: no such file or directory")
     patterns = [f"{glob.escape(str(path))}/**/{name}" for path in paths or [CHECKPOINTS]]
     files = [Path(file) for pattern in patterns for file in sorted(glob.glob(pattern, recursive=True))]
     if not files:
@@ -234,7 +236,7 @@ def find(paths: Sequence[Path], name: str = METRICS) -> list[Path]:
 
 def load_runs(paths: Sequence[Path]) -> list[Run]:
     """Return the runs in these paths that have logged a step. Raises UserError: a run cannot be read."""
-    return [load(directory) for directory in find(paths) if (directory / METRICS).stat().st_size]
+    return [load(directory) for directory in find(paths) if b"\n" in (directory / METRICS).read_bytes()]
 
 
 def differing(runs: Sequence[Run]) -> dict[str, list[str | None]]:

@@ -89,7 +89,9 @@ def numbers(runs: Sequence[Run], benchmark: str) -> dict[str, Any]:
     ends: Any = pd.DataFrame([(own.get(0, np.nan), own.iloc[-1], own.max()) for own in points])
     ends.columns = ["before", "last", "best"]
     line: dict[str, Any] = {**ends.mean(), **ends[["last", "best"]].sem().add_suffix("_se"), "runs": len(runs)}
-    line |= {"judge": runs[0].judge, "step": max(own.index[-1] for own in points), "measures": str(runs[0].measures)}
+    steps = sorted({own.index[-1] for own in points})
+    step = steps[0] if len(steps) == 1 else f"{steps[0]} to {steps[-1]}"  # ranked among none at one step
+    line |= {"judge": runs[0].judge, "step": step, "measures": str(runs[0].measures)}
     answers = [run.samples(own.index[-1], benchmark) for run, own in zip(runs, points, strict=True)]
     if not all(map(len, answers)):
         return line

@@ -68,7 +68,7 @@ def state(directory: Path) -> tuple[list[str], bool]:
 
 def show_answers(directory: Path, count: int, console: Console) -> None:
     """Print the newest saved answers to `count` different problems, which keep their line breaks."""
-    newest = max((directory / SAMPLES).glob("*.jsonl"), key=lambda file: file.stat().st_mtime, default=None)
+    newest = max((directory / SAMPLES).glob("*.jsonl"), key=lambda file: int(file.stem), default=None)
     if newest is None:
         raise UserError(f"{directory}: no saved answers yet; a validation saves them")
     samples = read_lines(newest)

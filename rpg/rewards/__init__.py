@@ -5,7 +5,7 @@ child processes that start with the first answer that needs them.
 """
 
 from collections.abc import Mapping
-from decimal import Decimal
+from decimal import Context, Decimal
 from importlib.util import find_spec
 from numbers import Integral, Real
 from typing import Any, TypedDict
@@ -19,6 +19,7 @@ from rpg.rewards.verified import judge_response
 PACKAGE = "pkg://"  # before the name of a module, in place of a file
 OURS = f"{PACKAGE}rpg.rewards"  # this module as reward.custom_reward_function.path
 JUDGES = ("release", "verified", "math_verify")  # docs/judges.md
+EXACT = Context(prec=400)  # of numbers as text; the usual one keeps 28 digits
 gym_sandbox = Sandbox("rpg.rewards.gym")
 
 
@@ -105,4 +106,4 @@ def as_text(truth: Any) -> str:
     """Return a text, or a number as a data set would write it: 27.0 is "27", -0.0 "0"."""
     if isinstance(truth, str):
         return truth
-    return str(int(truth)) if isinstance(truth, Integral) else f"{Decimal(str(truth)).normalize() + 0:f}"
+    return str(int(truth)) if isinstance(truth, Integral) else f"{EXACT.add(EXACT.normalize(Decimal(str(truth))), 0):f}"

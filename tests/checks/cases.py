@@ -30,6 +30,7 @@ CASES: dict[str, list] = {
         [f"{A}.clip_ratio=0.3"], [f"+{R}.repetition_penalty=1.1"], ["reward.custom_reward_function.path=/mine.py"],
         [f"{A}.optim.lr_warmup_steps_ratio=0.1"], [f"{M}.lora_adapter_path=/a"],
         ["trainer.balance_batch=false"], [f"{A}.optim.warmup_style=cosine"], [f"{R}.do_sample=false"],
+        ["distillation.enabled=true"],
     ],
     "mini_batches": [
         [f"{A}.ppo_mini_batch_size=24"], (["trainer.n_gpus_per_node=3"], [f"{A}.ppo_mini_batch_size=16"]),
@@ -55,7 +56,10 @@ CASES: dict[str, list] = {
         [f"{R}.val_kwargs.do_sample=false"],
     ],
     "read_by_the_loss": [
-        [f"{L}=rpg_rf_urlk_clip_ppo"], ["algorithm.adv_estimator=rpgg"],
+        [f"{A}.kl_loss_coef=0.01"], ["method=kl_in_reward", f"{A}.kl_loss_type=k3"], [f"{IS}_threshold=5"],
+        ["trainer.v1.colocate_async.num_warmup_batches=3"], ["method=dapo", f"{A}.tau_pos=2.0"],
+        ["method=sapo", f"{A}.clip_ratio_low=0.1"], ["method=gspo", f"{A}.clip_ratio_c=5"],
+        (["method=null", f"{L}=rpg_urkl"], [f"{L}=rpg_urkl"]),
         [f"{L}=rpg_fkl", f"+{A}.policy_loss.z_old=2.0"], [f"+{A}.policy_loss.clip_scope=none"],
         ["method=rpg_rf", f"{A}.clip_ratio_low=0.1"], ["method=rpg_rf_clip_hard", f"{A}.clip_ratio_c=3"],
         ["method=rpg_rf", "rpg.kl_scope=response", f"+{A}.policy_loss.z_old=2.0"],
@@ -106,7 +110,6 @@ CASES: dict[str, list] = {
         (["ray_kwargs.ray_init.num_gpus=0"], ["trainer.n_gpus_per_node=1"]),
     ],
     "registered": [[f"{L}=gsp"], ["algorithm.adv_estimator=grpp"]],
-    "rejection": [[LOG_PROBS, f"{RS}=seq_mean_k1"], [LIMIT, LOG_PROBS, f"{RS}=seqmean"]],
     "cpus": [
         ["ray_kwargs.ray_init.num_cpus=4"],  # 1 + 1 unit + 3 a GPU
         (["ray_kwargs.ray_init.num_cpus=11", f"{UNITS}=8"], ["ray_kwargs.ray_init.num_cpus=11"]),

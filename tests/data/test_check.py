@@ -101,7 +101,7 @@ def test_contamination(template, test_split: str | None, tmp_path: Path, capsys:
     for row in test:
         put(row, SPLIT, test_split)
     paths = [write_rows(tmp_path / f"{n}.parquet", rows, SCHEMA) for n, rows in enumerate((train, test))]
-    code, out = check(capsys, *paths)
+    code, out = check(capsys, *reversed(paths))
     assert code == 1
     assert f"error: row 4, prompt: also row 1 of {paths[0]}" in out
     assert "contamination: build the training file with --exclude" in out

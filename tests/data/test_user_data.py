@@ -222,7 +222,8 @@ def test_forms_of_a_table(tmp_path: Path, name: str, content: bytes, count: int)
         ("t.jsonl", b'{"Q": "1?", "A": true}', "is a bool"),
         ("t.jsonl", b'{"Q": "1?", "A": "2024-05-01"}', "2024-05-01 00:00:00 is a timestamp"),
         ("t.jsonl", b'{"Q": "1?", "A": 9007199254740993}\n{"Q": "2?", "A": 0.5}', "may have lost digits"),
-        ("t.json", b'{"Q": {"0": "1?"}, "A": {"0": "1"}}', "orient='records'"),
+        ("t.json", b'{"test": [{"Q": "1?", "A": "1"}], "train": [{"Q": "2?", "A": "2"}]}', "has test and train"),
+        ("t[1].csv", TABLE, "rename it"),
     ],
 )
 def test_what_a_file_needs_is_said(tmp_path: Path, capsys, name: str, content: bytes, said: str) -> None:

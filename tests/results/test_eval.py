@@ -8,7 +8,7 @@ from rpg.cli import main
 from rpg.config.compose import of_script
 from rpg.config.run_config import RunConfig
 from rpg.config.verl_keys import ACTOR, FUNCTION, MODEL
-from rpg.dotted import leaves
+from rpg.dotted import leaves, value_at
 from rpg.registry import scripts
 from rpg.results import eval_command
 from rpg.results.eval_command import evaluation
@@ -49,6 +49,12 @@ def test_it_is_the_trained_configuration_in_every_key_but_seven(config, tmp_path
     assert {key for key in {*before, *after} if before.get(key) != after.get(key)} <= CHANGED
     assert (after["trainer.val_only"], after["trainer.resume_mode"]) == (True, "resume_path")
     assert after["trainer.resume_from_path"] == str(tmp_path / "global_step_4")
+
+
+def test_a_judge_replaces_the_users_reward(config, tmp_path):
+    own = {**config.config, "reward": {"custom_reward_function": {"path": "m", "reward_kwargs": {"file": "/mine.py"}}}}
+    here = evaluation(own, tmp_path / "global_step_4", tmp_path / "out", [f"{FUNCTION}.reward_kwargs.judge=verified"])
+    assert value_at(here, f"{FUNCTION}.reward_kwargs") == {"judge": "verified"}
 
 
 def test_flags_are_overrides_of_the_runs_settings(trained, begun, tmp_path):
