@@ -53,7 +53,7 @@ def test_it_is_the_trained_configuration_in_every_key_but_seven(config, tmp_path
 
 def test_a_judge_replaces_the_users_reward(config, tmp_path):
     own = {**config.config, "reward": {"custom_reward_function": {"path": "m", "reward_kwargs": {"file": "/mine.py"}}}}
-    here = evaluation(own, tmp_path / "global_step_4", tmp_path / "out", [f"{FUNCTION}.reward_kwargs.judge=verified"])
+    here = evaluation(own, tmp_path, tmp_path / "out", [f"{FUNCTION}.reward_kwargs.judge=verified"])
     assert value_at(here, f"{FUNCTION}.reward_kwargs") == {"judge": "verified"}
 
 
