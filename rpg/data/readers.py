@@ -6,6 +6,8 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
+
 from rpg.diagnostics import UserError
 
 FORMATS = {".parquet": "parquet", ".jsonl": "json", ".json": "json", ".csv": "csv", ".tsv": "csv"}
@@ -93,16 +95,18 @@ def _load(origin: str | Path, *names: Any, **options: Any) -> Any:
 
 def _rows(origin: str | Path, stream: Any) -> Rows:
     """Yield the rows of a data set of the library."""
-    place = origin
+    place, path = origin, Path(origin).expanduser()
     try:
         if "Json(" in str(stream.features):  # values of several types, which arrow batches hold as JSON text
             rows = iter(stream)
         else:  # ten times as fast
             batches = stream.with_format("arrow").iter(batch_size=1024)
+            if _format(path) == "parquet" and path.is_file():  # that may abort at exit (huggingface/datasets#7566)
+                batches = pq.ParquetFile(path).iter_batches(1024)
             rows = chain.from_iterable(batch.to_pylist() for batch in batches)
         for number, row in enumerate(rows):
             place = f"{origin}, row {number}"
-            if INDEX in row and _format(Path(origin)) == "csv":
+            if INDEX in row and _format(path) == "csv":
                 raise ValueError("more values than columns; quote values that contain the separator")
             yield place, row
     except Exception as error:
