@@ -1,39 +1,18 @@
 """Checks of loss, advantages, KL and reference, whose faults would silently train something else."""
 
 from rpg.config.run_config import RunConfig
-from rpg.config.types import verl_defaults
 from rpg.config.verl_keys import ACTOR, CORRECTION, LOSS, MODEL, OPTIM, ROLLOUT, SEPARATE
 from rpg.diagnostics import Findings
-from rpg.dotted import value_at
 from rpg.names import CLIP_BRANCHES, CLIP_SCOPES, LOSSES, MOVING_REFERENCES, RHO_BOUND
 from rpg.verl_plugin.schedule_free import OPTIMIZER, asked_for
 
 WITH_GROUPS = ("rpg", "grpo", "rloo", "opo", "gpg")  # estimators whose baseline is 0 in a group of one
 CLIPS = {"sapo": "none", "gpg": "none", "gspo": "hard", "cispo": "hard"}  # what verl's losses read, if not all
 LOSS_MODE, REFERENCE, ESTIMATOR = f"{LOSS}.loss_mode", "rpg.reference.mode", "algorithm.adv_estimator"
-# keys that verl reads with some values of another key alone
-IN_LOSS, IN_REWARD = (f"{ACTOR}.use_kl_loss", (True,)), ("algorithm.use_kl_in_reward", (True,))
-IN_WEIGHTS, SCHEDULE = (f"{CORRECTION}.rollout_is", ("token", "sequence")), "trainer.v1.trainer_mode"
-READ_WITH = {
-    f"{ACTOR}.kl_loss_coef": IN_LOSS,
-    f"{ACTOR}.kl_loss_type": IN_LOSS,
-    "algorithm.kl_ctrl.kl_coef": IN_REWARD,
-    "algorithm.kl_penalty": IN_REWARD,
-    f"{CORRECTION}.rollout_is_threshold": IN_WEIGHTS,
-    f"{CORRECTION}.rollout_is_batch_normalize": IN_WEIGHTS,
-    "trainer.v1.colocate_async.num_warmup_batches": (SCHEDULE, ("colocate_async",)),
-    "trainer.v1.separate_async.num_warmup_batches": (SCHEDULE, (SEPARATE,)),
-    f"{ACTOR}.loss_scale_factor": (f"{ACTOR}.loss_agg_mode", ("seq-mean-token-sum-norm",)),
-    f"{ACTOR}.tau_pos": (LOSS_MODE, ("sapo",)),
-    f"{ACTOR}.tau_neg": (LOSS_MODE, ("sapo",)),
-}
 
 
 def read_by_the_loss(run: RunConfig) -> Findings:
-    """Settings of clip, KL, weights and schedule that are changed are read; an RPG loss has one KL, of a known beta."""
-    for key, (switch, values) in READ_WITH.items():
-        if run[switch] not in values and run[key] != value_at(verl_defaults(), key):
-            yield run.error(key, f"is not read with {run.shown(switch)}", "remove it")
+    """The loss reads each setting of its clip and KL that is changed, and an RPG loss one KL, of a recorded beta."""
     divergence, estimator, clip = LOSSES.get(run[LOSS_MODE], ("", "", CLIPS.get(run[LOSS_MODE], "ppo")))
     rule = run[f"{LOSS}.clip_scope"] or CLIP_SCOPES[0] if estimator == "differentiable" else clip
     of_responses = run[f"{LOSS}.kl_scope"] == "response"

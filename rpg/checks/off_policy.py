@@ -5,12 +5,13 @@ The group `pi_old` decides verl's keys, so that they agree (compose.py).
 
 from math import ceil
 
-from rpg.checks.loss import ESTIMATOR, LOSS_MODE, SCHEDULE
+from rpg.checks.loss import ESTIMATOR, LOSS_MODE
 from rpg.config.run_config import RunConfig
 from rpg.config.verl_keys import CORRECTION, LOSS, MODEL, ROLLOUT, SEPARATE
 from rpg.diagnostics import Findings
 from rpg.names import LOSSES, MOVING_REFERENCES
 
+SCHEDULE = "trainer.v1.trainer_mode"
 WEIGHT, THRESHOLD, REJECTION = (f"{CORRECTION}.{name}" for name in ("rollout_is", "rollout_is_threshold", "rollout_rs"))
 OVER_THE_BATCH = ("rpg_batchmean", "reinforce_plus_plus", "reinforce_plus_plus_baseline")  # in their statistics
 UNCUT = 100.0  # threshold of a response's weight that few reach

@@ -3,9 +3,13 @@
 A check is a function that preflight.py calls; the first sentence of its docstring is what must hold.
 """
 
+from rpg.checks.loss import LOSS_MODE
+from rpg.checks.off_policy import SCHEDULE, THRESHOLD, WEIGHT
 from rpg.config.run_config import RunConfig, logs_to
-from rpg.config.verl_keys import ACTOR, FSDP, FUNCTION, MODEL, OPTIM, OVERLONG, REF, ROLLOUT
+from rpg.config.types import verl_defaults
+from rpg.config.verl_keys import ACTOR, CORRECTION, FSDP, FUNCTION, MODEL, OPTIM, OVERLONG, REF, ROLLOUT, SEPARATE
 from rpg.diagnostics import Findings
+from rpg.dotted import value_at
 from rpg.rewards import OURS
 from rpg.rewards.user_reward import ADAPTER
 
@@ -29,6 +33,22 @@ FIXED = {
     f"{REF}.{ULYSSES}": ((1,), f"is deprecated; set fsdp_config.{ULYSSES}"),
     f"{MODEL}.external_lib": (("rpg.verl_plugin.rollout",), "is our patches'; your own are rpg.external_lib=[FILE]"),
 }
+# keys that verl reads only with some values of another: that key, and the values
+IN_LOSS, IN_REWARD = (f"{ACTOR}.use_kl_loss", (True,)), ("algorithm.use_kl_in_reward", (True,))
+IN_WEIGHTS, IN_SAPO = (WEIGHT, ("token", "sequence")), (LOSS_MODE, ("sapo",))
+READ_WITH = {
+    f"{ACTOR}.kl_loss_coef": IN_LOSS,
+    f"{ACTOR}.kl_loss_type": IN_LOSS,
+    "algorithm.kl_ctrl.kl_coef": IN_REWARD,
+    "algorithm.kl_penalty": IN_REWARD,
+    THRESHOLD: IN_WEIGHTS,
+    f"{CORRECTION}.rollout_is_batch_normalize": IN_WEIGHTS,
+    "trainer.v1.colocate_async.num_warmup_batches": (SCHEDULE, ("colocate_async",)),
+    f"trainer.v1.{SEPARATE}.num_warmup_batches": (SCHEDULE, (SEPARATE,)),
+    f"{ACTOR}.loss_scale_factor": (f"{ACTOR}.loss_agg_mode", ("seq-mean-token-sum-norm",)),
+    f"{ACTOR}.tau_pos": IN_SAPO,
+    f"{ACTOR}.tau_neg": IN_SAPO,
+}
 
 
 def without_effect(run: RunConfig) -> Findings:
@@ -36,6 +56,9 @@ def without_effect(run: RunConfig) -> Findings:
     for key, (values, message) in FIXED.items():
         if run[key] not in values:
             yield run.error(key, message, "remove it")
+    for key, (switch, values) in READ_WITH.items():
+        if run[switch] not in values and run[key] != value_at(verl_defaults(), key):
+            yield run.error(key, f"is not read with {run.shown(switch)}", "remove it")
     if run[f"{FUNCTION}.path"] != (ADAPTER if run.own_reward else OURS):
         yield run.error(f"{FUNCTION}.path", "follows from rpg.reward", "set rpg.reward=FILE")
     steps, ratio, adapter = f"{OPTIM}.lr_warmup_steps", f"{OPTIM}.lr_warmup_steps_ratio", f"{MODEL}.lora_adapter_path"

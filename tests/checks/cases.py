@@ -31,6 +31,8 @@ CASES: dict[str, list] = {
         [f"{A}.optim.lr_warmup_steps_ratio=0.1"], [f"{M}.lora_adapter_path=/a"],
         ["trainer.balance_batch=false"], [f"{A}.optim.warmup_style=cosine"], [f"{R}.do_sample=false"],
         ["distillation.enabled=true"],
+        [f"{A}.kl_loss_coef=0.01"], ["method=kl_in_reward", f"{A}.kl_loss_type=k3"], [f"{IS}_threshold=5"],
+        ["trainer.v1.colocate_async.num_warmup_batches=3"], ["method=dapo", f"{A}.tau_pos=2.0"],
     ],
     "mini_batches": [
         [f"{A}.ppo_mini_batch_size=24"], (["trainer.n_gpus_per_node=3"], [f"{A}.ppo_mini_batch_size=16"]),
@@ -56,8 +58,6 @@ CASES: dict[str, list] = {
         [f"{R}.val_kwargs.do_sample=false"],
     ],
     "read_by_the_loss": [
-        [f"{A}.kl_loss_coef=0.01"], ["method=kl_in_reward", f"{A}.kl_loss_type=k3"], [f"{IS}_threshold=5"],
-        ["trainer.v1.colocate_async.num_warmup_batches=3"], ["method=dapo", f"{A}.tau_pos=2.0"],
         ["method=sapo", f"{A}.clip_ratio_low=0.1"], ["method=gspo", f"{A}.clip_ratio_c=5"],
         (["method=null", f"{L}=rpg_urkl"], [f"{L}=rpg_urkl"]),
         [f"{L}=rpg_fkl", f"+{A}.policy_loss.z_old=2.0"], [f"+{A}.policy_loss.clip_scope=none"],
