@@ -33,6 +33,10 @@ def rows_of(folder: Path, name: str) -> dict[str, list[dict[str, Any]]]:
     return {split: pq.read_table(folder / f"{name}_{split}.parquet").to_pylist() for split in ("train", "test")}
 
 
+def questions(rows: list[dict[str, Any]]) -> list[str]:
+    return [row["extra_info"]["raw_problem"] for row in rows]
+
+
 def test_a_csv_of_odd_columns_becomes_files_that_pass_the_check(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     table, template, reward = write_csv(tmp_path / "t.csv"), tmp_path / "prompt.txt", tmp_path / "mine.py"
     template.write_text("Q: {question}\nThink, then say {x}.")
@@ -44,8 +48,7 @@ def test_a_csv_of_odd_columns_becomes_files_that_pass_the_check(tmp_path: Path, 
         assert any(" 1 left out" in line and reason in line for line in printed.splitlines())
     rows = rows_of(tmp_path, "mine")
     assert [len(rows["train"]), len(rows["test"])] == [7, 3]
-    asked = [row["extra_info"]["raw_problem"] for row in rows["train"] + rows["test"]]
-    assert sorted(asked) == [f"{n}, and one more?" for n in range(10)]
+    assert sorted(questions(rows["train"] + rows["test"])) == [f"{n}, and one more?" for n in range(10)]
     for row in rows["train"]:
         n = int(row["extra_info"]["raw_problem"].split(",")[0])
         assert row["data_source"] == "mine"
@@ -59,10 +62,31 @@ def test_a_csv_of_odd_columns_becomes_files_that_pass_the_check(tmp_path: Path, 
     assert "error: all rows, data_source: mine, 7 rows: no rule of rpg scores it" in capsys.readouterr().out
 
 
-def test_a_kept_column_may_not_end_the_answers(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    options = [*OWN, "--keep", "answer_end", "--out", tmp_path / "out"]
-    assert build("--from", write_csv(tmp_path / "t.csv"), *options) == 2
-    assert "has its own answer_end" in capsys.readouterr().err
+def test_the_split_follows_the_seed(tmp_path: Path) -> None:
+    table, splits = write_csv(tmp_path / "t.csv"), []
+    for number, seed in enumerate((0, 0, 1)):
+        options = ["--seed", seed, "--train-size", 5, "--out", tmp_path / str(number)]
+        assert build("--from", table, *OWN, *options) == 0
+        rows = rows_of(tmp_path / str(number), "t")
+        assert [len(rows["train"]), len(rows["test"])] == [5, 1]
+        splits.append(questions(rows["test"]))
+    assert splits[0] == splits[1] != splits[2]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ([*OWN, "--keep", "answer_end"], ["has its own answer_end"]),  # would end a response's answer
+        ([*OWN, "--test-size", 10], ["--test-size 10"]),
+        ([*OWN, "--template", Path(__file__).with_name("test_build.py")], ["--template: has {question} 0 times"]),
+    ],
+)
+def test_refusals_name_option_and_value(
+    tmp_path: Path, capsys: pytest.CaptureFixture, options: list, expected: list[str]
+) -> None:
+    assert build("--from", write_csv(tmp_path / "t.csv"), *options, "--out", tmp_path / "out") == 2
+    message = capsys.readouterr().err
+    assert all(text in message for text in expected)
     assert not (tmp_path / "out").exists()
 
 
@@ -149,6 +173,14 @@ def test_a_file_of_an_earlier_build_beside_a_new_one_is_refused(tmp_path: Path, 
     assert build(*options, "--train-size", 0) == 2
     assert "n_train.parquet is of an earlier build" in capsys.readouterr().err
     assert {path: path.read_bytes() for path in tmp_path.glob("*.parquet")} == before
+
+
+def test_a_test_split_without_rows_is_named_and_its_remedy_works(tmp_path: Path, capsys) -> None:
+    options = ["--from", write_splits(tmp_path / "in", TRAIN, [("What is 3 + 30?", "")]), *QA, "--name", "n"]
+    assert build(*options, "--out", tmp_path) == 0
+    assert "no usable test row: 0 of " in capsys.readouterr().out
+    assert build(*options, "--out", tmp_path, "--test-rows", 2) == 0
+    assert [len(rows) for rows in rows_of(tmp_path, "n").values()] == [8, 2]
 
 
 TABLE = b"Q,A\n" + b"".join(b"What is %d + 1?,%d\n" % (n, n + 1) for n in range(10))

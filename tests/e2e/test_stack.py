@@ -78,7 +78,7 @@ def test_demo_learns_in_eight_steps(start):
     accuracies = load(directory).accuracies["toy sums"].tolist()
     assert len(accuracies) == 2
     # Three standard deviations, sqrt(2 x 0.23 / 1024), of the difference of two means of 1,024: without learning
-    # one run in 700 passes. Five runs that learned gained 0.16 to 0.22 (standard deviation 0.03, of 512 answers each).
+    # one run in 700 passes. Four runs that learned gained 0.16 to 0.22 (standard deviation 0.03, of 512 answers each).
     assert accuracies[-1] - accuracies[0] >= 3 * 0.021
     records = [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
     assert [record["step"] for record in records] == list(range(9))
