@@ -100,9 +100,10 @@ def _rows(origin: str | Path, stream: Any) -> Rows:
         if "Json(" in str(stream.features):  # values of several types, which arrow batches hold as JSON text
             rows = iter(stream)
         else:  # ten times as fast
-            batches = stream.with_format("arrow").iter(batch_size=1024)
-            if _format(path) == "parquet" and path.is_file():  # that may abort at exit (huggingface/datasets#7566)
+            if _format(path) == "parquet" and path.is_file():
                 batches = pq.ParquetFile(path).iter_batches(1024)
+            else:  # for a parquet file this may abort the process at its exit (huggingface/datasets#7566)
+                batches = stream.with_format("arrow").iter(batch_size=1024)
             rows = chain.from_iterable(batch.to_pylist() for batch in batches)
         for number, row in enumerate(rows):
             place = f"{origin}, row {number}"

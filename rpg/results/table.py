@@ -90,7 +90,7 @@ def numbers(runs: Sequence[Run], benchmark: str) -> dict[str, Any]:
     ends.columns = ["before", "last", "best"]
     line: dict[str, Any] = {**ends.mean(), **ends[["last", "best"]].sem().add_suffix("_se"), "runs": len(runs)}
     steps = sorted({own.index[-1] for own in points})
-    step = steps[0] if len(steps) == 1 else f"{steps[0]} to {steps[-1]}"  # ranked among none at one step
+    step = steps[0] if len(steps) == 1 else f"{steps[0]} to {steps[-1]}"  # not among rows at one step
     line |= {"judge": runs[0].judge, "step": step, "measures": str(runs[0].measures)}
     answers = [run.samples(own.index[-1], benchmark) for run, own in zip(runs, points, strict=True)]
     if not all(map(len, answers)):
