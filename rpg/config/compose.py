@@ -21,7 +21,7 @@ from rpg.config.run_config import RunConfig
 from rpg.config.types import verl_config_dir
 from rpg.config.verl_keys import MODEL, RESUMABLE, REWARD, TYPES
 from rpg.diagnostics import BadSetting, Diagnostic, Refused, did_you_mean, shown
-from rpg.dotted import below, leaves
+from rpg.dotted import below, leaves, shortest_end
 from rpg.overrides import key_of, override, parse
 from rpg.registry import scripts
 from rpg.verl_plugin import resolvers, version
@@ -99,13 +99,12 @@ def _by_path(text: str) -> str:
 
 def run_name(script: str | None, typed: list[Override]) -> str:
     """Return a run's name: its script and the typed overrides that a resume may not change, as key=value,..."""
-    parts = {}
-    for one in typed:
-        if not below(one.key_or_group, RESUMABLE):
-            value = "" if one.is_delete() else "-".join(PurePath(part).name for part in shown(one.value()).split(","))
-            label = one.key_or_group.removesuffix(".path").rpartition(".")[2]
-            parts[label] = f"{label}={value}"
-    suffix = [re.sub(r"[^\w.=+-]+", "-", parts[key]).strip("-") for key in sorted(parts)]
+    kept = {one.key_or_group.removesuffix(".path"): one for one in typed if not below(one.key_or_group, RESUMABLE)}
+    parts = []
+    for key, one in kept.items():
+        value = "" if one.is_delete() else "-".join(PurePath(part).name for part in shown(one.value()).split(","))
+        parts.append(f"{shortest_end(key, [other for other in kept if other != key])}={value}")
+    suffix = [re.sub(r"[^\w.=+-]+", "-", part).strip("-") for part in sorted(parts)]
     name = ",".join([*([script] if script else []), *suffix]) or "rpg"
     if len(name) > LONGEST:
         digest = hashlib.sha256(name.encode()).hexdigest()[:12]

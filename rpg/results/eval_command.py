@@ -20,8 +20,8 @@ from rpg.results.checkpoints import find_checkpoint
 from rpg.results.formats import show
 from rpg.results.runs import load_runs
 from rpg.results.table import build_table
-from rpg.rewards import JUDGES, OURS
-from rpg.rewards.user_reward import ADAPTER
+from rpg.rewards import JUDGES
+from rpg.rewards.user_reward import function_of
 from rpg.run.start import begin, dry_run
 
 
@@ -71,8 +71,8 @@ def evaluation(trained: dict[str, Any], checkpoint: Path, out: Path, overrides: 
         OmegaConf.update(config, key, value)
     for one in map(parse, overrides):
         if one.key_or_group in (REWARD, JUDGE):  # which choose the function where a configuration is composed
-            path, keyword = (ADAPTER, "file") if one.key_or_group == REWARD else (OURS, "judge")
-            function = {"path": path, "name": "compute_score", "reward_kwargs": {keyword: one.value()}}
+            given = {one.key_or_group: one.value()}
+            function = function_of(given.get(REWARD), given.get(JUDGE))
             OmegaConf.update(config, FUNCTION, function, merge=False)
         OmegaConf.update(config, one.key_or_group, one.value(), force_add=True)
     return OmegaConf.to_container(config)  # type: ignore[return-value]

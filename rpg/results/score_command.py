@@ -32,7 +32,7 @@ from rpg.results.runs import Run, judge_of, load, show_notes
 from rpg.results.table import build_table
 from rpg.rewards import JUDGES, OURS, Score, compute_score, sandbox, user_reward
 from rpg.rewards.extract import WRONG, blind_to, example
-from rpg.rewards.user_reward import ADAPTER, RewardError, reward_file
+from rpg.rewards.user_reward import RewardError, function_of
 
 ROWS = 5  # tried
 
@@ -67,10 +67,8 @@ def run(args: argparse.Namespace) -> int:
 
 def with_reward(config: dict[str, Any], args: argparse.Namespace) -> dict[str, Any]:
     """Set the reward function of the arguments in a configuration, and return it."""
-    if args.reward:
-        put(config, FUNCTION, {"path": ADAPTER, "reward_kwargs": {"file": reward_file(args.reward)}})
-    elif args.judge:
-        put(config, FUNCTION, {"path": OURS, "name": "compute_score", "reward_kwargs": {"judge": args.judge}})
+    if args.reward or args.judge:
+        put(config, FUNCTION, function_of(args.reward, args.judge))
     return config
 
 

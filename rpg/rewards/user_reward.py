@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from rpg.diagnostics import UserError
-from rpg.rewards import PACKAGE, Score
+from rpg.rewards import OURS, PACKAGE, Score
 from rpg.rewards.sandbox import START_SECONDS, Sandbox
 
 ADAPTER = "pkg://rpg.rewards.user_reward"  # reward.custom_reward_function.path
@@ -25,6 +25,12 @@ def reward_file(file: str | Path) -> str:
     if not path.is_file():
         raise RewardError(f"{file}: no such file; name a Python file with a reward function")
     return str(path)
+
+
+def function_of(file: str | None, judge: str | None) -> dict[str, Any]:
+    """Return reward.custom_reward_function: the function in a file, if one is given, or a judge of rpg.rewards."""
+    keywords = {"file": reward_file(file)} if file else {"judge": judge}
+    return {"path": ADAPTER if file else OURS, "name": "compute_score", "reward_kwargs": keywords}
 
 
 @cache

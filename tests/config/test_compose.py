@@ -87,6 +87,7 @@ A_RUN = [parse(text) for text in ("trainer.save_freq=1", "rpg.console=full")]  #
         ([], ""),
         ([f"{A}.optim.lr=1e-3"], ",lr=0.001"),
         (["rpg.kl_coef=0.1", f"{A}.optim.lr=2", f"{A}.optim.lr=3"], ",kl_coef=0.1,lr=3"),
+        ([f"{A}.strategy=fsdp2", "actor_rollout_ref.ref.strategy=fsdp"], ",actor.strategy=fsdp2,ref.strategy=fsdp"),
         (["model=/models/my model"], ",model=my-model"),
         (["data.train_files=[/a/x.parquet,/b/y.parquet]"], ",train_files=x.parquet-y.parquet"),
         (["rpg.reward=/a/mine.py", f"+{A}.policy_loss.clip_branch=advantage"], ",clip_branch=advantage,reward=mine.py"),
