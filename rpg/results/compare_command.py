@@ -45,11 +45,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def side(path: Path) -> list[Run]:
-    """Load the run of a directory without evaluations in it, or the runs of a folder of seeds, sorted by seed.
+    """Load the run of a directory, or the runs of a folder of seeds, sorted by seed; without evaluations in a run.
 
     Raises UserError: there is no run, or the runs differ by more than their seeds.
     """
-    runs = [load(path)] if (path / METRICS).is_file() else sorted(load_runs([path]), key=lambda run: run.seed)
+    found = [load(path)] if (path / METRICS).is_file() else sorted(load_runs([path]), key=lambda run: run.seed)
+    runs = [run for run in found if not any(other.directory in run.directory.parents for other in found)]
     if several := [*differing(runs)]:
         raise UserError(f"{path}: its {len(runs)} runs differ in {', '.join(several[:5])}; give runs of one setting")
     return runs

@@ -49,7 +49,7 @@ def test_a_benchmark_of_one_side_is_named_and_samples_of_another_run_are_not_pai
 def test_a_run_is_compared_without_the_evaluations_in_it(tmp_path):
     first = write_run(tmp_path / "a", 1, [0, 0, 1, 1], reward=0.1)
     write_run(first / "eval-global_step_4", 1, [1, 1, 1, 1], reward=0.1, loss="vanilla")
-    assert [run.directory for run in side(first)] == [first]
+    assert [run.directory for run in side(first)] == [run.directory for run in side(tmp_path)] == [first]
 
 
 def test_seeds_are_paired_where_they_are_the_same(tmp_path):
