@@ -26,12 +26,19 @@ UNBRACED = re.compile(r"\\[A-Za-z]+[^\s$]*|[A-Za-z](?![A-Za-z])|[-+(]?[0-9][^\s$
 # between the boxes of one list
 JOINED = re.compile(r"(?:[\s$,;&]|\\[()\[\],;: ]|\\q?quad|\\text\s*\{[\s,]*(?:and|or)\s*\}|and|or)*")
 # what makes a box a part of a formula: -\boxed{3}, 5 + \boxed{3}; \boxed{3}\pi, \boxed{3} \times 10^4
-BEFORE = re.compile(r"(?:[-+/^0-9]|[\w)}] *[+/] *|\\(?:times|cdot|pm|ln|neq?) *|\\(?:d?frac|sqrt) *\{|\^\{)$")
+FUNCTION = "sqrt|ln|log|sin|cos|tan"
+BEFORE = re.compile(
+    rf"(?:[-+/^0-9]|[\w)}}] *[+/] *|\\(?:times|cdot|pm|neq?|{FUNCTION}) *|"
+    r"\\(?:d?frac(?: *\{[^{}]*\})?|sqrt) *\{|[\]^_]\{)$"
+)
 BEHIND = re.compile(
-    r"(?:\\right *\))?(?: *[-+/*] *(?:[0-9]|\\(?:d?frac|sqrt|pi))| *\\(?:times|cdot|pi|sqrt|pm|d?frac)(?![a-z])|\} *\{|"
-    r"\^(?! *\{? *\\circ *\}?(?! *[0-9]))|[inxyz](?![A-Za-z])|\.?[0-9]|\$? *(?:thousand|million|billion)\b)"
+    rf"(?:\\right *\))?(?: *[-+/*] *(?:[0-9]|\\(?:d?frac|sqrt|pi))| *\\(?:times|cdot|pi|theta|pm|d?frac|{FUNCTION})"
+    r"(?![a-z])|\} *\{|\^(?! *\{? *\\circ *\}?(?! *[0-9]))|[abefijknpqru-z](?![A-Za-z])|[.,]?[0-9]|:[0-9\\]|"
+    r"\$? *(?:dozen|hundred|thousand|[mb]illion)\b)"
 )
 IN_DOLLARS = re.compile(r"^\$\s*([^$]*?)\s*\$$")
+BULLET = re.compile(r"^\s*\n\s*(?:[-*•>]|[0-9]+\.)[ \t]+")  # of the line after "Answer:"; - 27 there is 27
+BOLD = re.compile(r"(?<!\S)\*\*(?=\S)|(?<=\S)\*\*(?![\w(\\])")  # 2**3 is a power
 FENCE = re.compile(r"```[A-Za-z]+$")
 OPENING, CLOSING = re.compile(r"\{|\\begin|(?<!\\)\\[(\[]"), re.compile(r"\}|\\end|(?<!\\)\\[)\]]")
 
@@ -54,7 +61,8 @@ def extract_answer(response: str) -> str:
         return ""
     thoughts, _, conclusion = response[-TAIL_CHARS:].rpartition(THOUGHT)
     tail = conclusion if conclusion.strip() else thoughts
-    if marks := list(ANSWER_MARK.finditer(tail)):
+    inside = [range(start, end) for start, _, _, end in boxes(tail)]  # \boxed{\text{Answer: } 7}
+    if marks := [mark for mark in ANSWER_MARK.finditer(tail) if not any(mark.start() in box for box in inside)]:
         answer = stated_answer(tail[marks[-1].end() :])
     elif BOX.search(tail):
         return boxed_list(tail)
@@ -66,12 +74,12 @@ def extract_answer(response: str) -> str:
 def stated_answer(text: str) -> str:
     """Return the answer at the start of the text after "Answer:" as one line, "" if nothing follows."""
     answer = ""
-    for line in text.splitlines():
+    for line in BULLET.sub("", text).splitlines():
         answer = f"{answer} {FENCE.sub('```', line)}".strip("*_ \t")
         is_open = len(OPENING.findall(answer)) > len(CLOSING.findall(answer)) or answer == "$"
         if answer and not is_open and not answer.count("$$") % 2 and not answer.count("```") % 2:
             break
-    return " ".join(answer.split())
+    return " ".join(BOLD.sub("", answer).split())
 
 
 def few_shot_answer(response: str, extra_info: Mapping[str, Any] | None) -> str | None:

@@ -59,7 +59,9 @@ ANY_INTEGER = re.compile(  # after \frac{\pi}{4} + k\pi
 FOR_ALL = re.compile(
     r"(?<=\S)[\s,;(]*(?:\\text\s*\{\s*)?(?:\\forall|for (?:all|any|every|each)(?![a-z]|[\s}]*[0-9])).*$"
 )
-LIMITED = re.compile(rf"\\(?:ne|setminus)(?![a-z])|\b(?:rational|even|odd|prime)\b|{DOUBT.pattern}", re.IGNORECASE)
+LIMITED = re.compile(
+    rf"=|\\(?:ne|setminus)(?![a-z])|\b(?:otherwise|rational|even|odd|prime)\b|{DOUBT.pattern}", re.IGNORECASE
+)
 CHOICES = re.compile("A?B?C?D?E?F?")  # several letters of a question
 CHOICE = re.compile(r"\(?([A-F])[).:]\)?(?: (.+))?")  # (B) 12
 ROUGHLY = Fraction(1, 100)  # of the rounded value after \\approx
@@ -193,6 +195,7 @@ def same_relation(answer: Structure, truth: Structure) -> bool:
     """Return whether two equations or inequalities agree, or a value and an equation that names it."""
     if isinstance(answer, Relation) and isinstance(truth, Relation):
         states_it = same_value(answer.sides[0], truth.sides[0]) or _are_constant(answer)  # also 3 + 4 = 7 for x = 7
+        states_it |= {answer.sides[0], truth.sides[0]} == {"y", "f(x)"}  # of a graph
         is_named = names_value(truth.sides[0]) and states_it
     else:
         is_named = not isinstance(truth, Relation) or names_value(truth.sides[0]) or _are_constant(truth)
@@ -246,7 +249,8 @@ def stated_values(item: Structure) -> list[Structure]:
     if not all(map(_is_plain, sides[:-1])) or any(map(_contradict, signs, sides, sides[1:])):
         return []
     # of 336 \\approx 337 only the last is stated: two numbers would be two answers
-    is_exact_too = signs[-1] == "\\approx" and not is_name(sides[-2]) and not DECIMAL.fullmatch(sides[-2])
+    is_number = DECIMAL.fullmatch(sides[-2]) or getattr(constant(sides[-2]), "denominator", 0) == 1
+    is_exact_too = signs[-1] == "\\approx" and not is_name(sides[-2]) and not is_number
     return [read(side) for side in sides[-1 - is_exact_too :]]
 
 

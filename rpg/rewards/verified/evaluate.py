@@ -257,7 +257,7 @@ OPERATIONS: dict[str, Callable[..., Number]] = {
     "abs": abs,
     "floor": _floor,
     "ceil": lambda x: -_floor(-x),
-    "factorial": _counted(math.factorial, "factorial", 2000),
+    "factorial": _counted(math.factorial, "factorial", 2050),
     "binom": _counted(math.comb, "binomial", 4000),
     "ln": _ln,
     **{name: _function(name) for name in TRIGONOMETRIC},

@@ -46,7 +46,7 @@ PRIMES = (read_unit("arcmin"), read_unit("arcsec"))
 FUNCTION = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)(?![a-z])")  # the angle of \sin 30^\circ is not the answer
 SYNONYMS = (
     (re.compile("dne|undefined|(?:limit )?(?:does not|doesn't) exist|no limit"), "does not exist"),
-    (re.compile("infinite(?:ly many|(?: number)? of)?(?: (?:real |integer )?(?:solutions|values))?"), "\\infty"),
+    (re.compile("infinit(?:y|e(?:ly many|(?: number)? of)?(?: (?:real |integer )?(?:solutions|values))?)"), "\\infty"),
 )
 
 
@@ -66,7 +66,8 @@ class Quantity(NamedTuple):
 
 def compact(text: str) -> str:
     """Return `text` without meaningless spaces, and with words in one case."""
-    return words(text) or MEANINGLESS_SPACE.sub("", NEEDLESS_BRACES.sub(r"\1", TEXT.sub(r" \1 ", text)))
+    spaced = " ".join(TEXT.sub(r" \1 ", text).split())
+    return words(text) or MEANINGLESS_SPACE.sub("", NEEDLESS_BRACES.sub(r"\1", spaced))
 
 
 def words(text: str) -> str:
