@@ -56,6 +56,9 @@ def without_effect(run: RunConfig) -> Findings:
     for key, (values, message) in FIXED.items():
         if run[key] not in values:
             yield run.error(key, message, "remove it")
+    for part in ("prompt", "response"):
+        if run[f"{ROLLOUT}.{part}_length"] != run[source := f"data.max_{part}_length"]:
+            yield run.error(f"{ROLLOUT}.{part}_length", f"follows from {source}", f"set {source}")
     for key, (switch, values) in READ_WITH.items():
         if run[switch] not in values and run[key] != value_at(verl_defaults(), key):
             yield run.error(key, f"is not read with {run.shown(switch)}", "remove it")

@@ -13,7 +13,7 @@ from rpg.config import flags
 from rpg.config.compose import parse
 from rpg.config.record import recorded
 from rpg.config.run_config import RunConfig
-from rpg.config.verl_keys import ACTOR, FUNCTION, JUDGE, REWARD
+from rpg.config.verl_keys import ACTOR, FUNCTION, JUDGE, REWARD, ROLLOUT
 from rpg.diagnostics import UserError
 from rpg.files.atomic import METRICS
 from rpg.results.checkpoints import find_checkpoint
@@ -23,6 +23,12 @@ from rpg.results.table import build_table
 from rpg.rewards import JUDGES
 from rpg.rewards.user_reward import function_of
 from rpg.run.start import begin, dry_run
+
+# what followed from a key before the run's file was resolved
+FOLLOWERS = {
+    "data.max_prompt_length": [f"{ROLLOUT}.prompt_length"],
+    "data.max_response_length": [f"{ROLLOUT}.response_length", "reward.reward_kwargs.max_resp_len"],
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -74,5 +80,6 @@ def evaluation(trained: dict[str, Any], checkpoint: Path, out: Path, overrides: 
             given = {one.key_or_group: one.value()}
             function = function_of(given.get(REWARD), given.get(JUDGE))
             OmegaConf.update(config, FUNCTION, function, merge=False)
-        OmegaConf.update(config, one.key_or_group, one.value(), force_add=True)
+        for key in [one.key_or_group, *FOLLOWERS.get(one.key_or_group, ())]:
+            OmegaConf.update(config, key, one.value(), force_add=True)
     return OmegaConf.to_container(config)  # type: ignore[return-value]

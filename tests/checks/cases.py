@@ -30,7 +30,7 @@ CASES: dict[str, list] = {
         [f"{A}.clip_ratio=0.3"], [f"+{R}.repetition_penalty=1.1"], ["reward.custom_reward_function.path=/mine.py"],
         [f"{A}.optim.lr_warmup_steps_ratio=0.1"], [f"{M}.lora_adapter_path=/a"],
         ["trainer.balance_batch=false"], [f"{A}.optim.warmup_style=cosine"], [f"{R}.do_sample=false"],
-        ["distillation.enabled=true"],
+        ["distillation.enabled=true"], [f"{R}.response_length=16"],
         [f"{A}.kl_loss_coef=0.01"], ["method=kl_in_reward", f"{A}.kl_loss_type=k3"], [f"{IS}_threshold=5"],
         ["trainer.v1.colocate_async.num_warmup_batches=3"], ["method=dapo", f"{A}.tau_pos=2.0"],
     ],

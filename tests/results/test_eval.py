@@ -7,7 +7,7 @@ import pytest
 from rpg.cli import main
 from rpg.config.compose import of_script
 from rpg.config.run_config import RunConfig
-from rpg.config.verl_keys import ACTOR, FUNCTION, MODEL
+from rpg.config.verl_keys import ACTOR, FUNCTION, MODEL, ROLLOUT
 from rpg.dotted import leaves, value_at
 from rpg.registry import scripts
 from rpg.results import eval_command
@@ -64,7 +64,8 @@ def test_flags_are_overrides_of_the_runs_settings(trained, begun, tmp_path):
     assert run[f"{FUNCTION}.reward_kwargs.judge"] == "verified"
     assert run.files("val") == ["/a.parquet", "/b.parquet"]
     assert (run[f"{MODEL}.path"], run["data.val_max_samples"]) == ("Q/Q", -1)
-    assert (run["data.max_response_length"], run["data.max_prompt_length"]) == (48, 9)
+    assert (run[f"{ROLLOUT}.prompt_length"], run[f"{ROLLOUT}.response_length"]) == (9, 48)  # which verl reads
+    assert (run["data.max_prompt_length"], run["data.max_response_length"]) == (9, 48)
     assert str(run.directory) == str(tmp_path / "out")
 
 
