@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import os
+import re
 import shlex
 import signal
 import sys
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 PR_SET_CHILD_SUBREAPER = 36
 LOOK_EVERY = 0.5  # seconds between two looks at the log
+LOG_DELAY = 10.0  # seconds within which Ray brings the last lines of an ended worker into the log
+TIMEOUT = re.compile(r"Timeout \([\d:.]+\)!$", re.MULTILINE)  # faulthandler's words before the stacks (watchdog.py)
 SHOWN_LINES = 15  # of run.log after a failure; its reason stays in view on a terminal of 24 lines
 STARTS = 3  # of a local Ray, whose node has 30 s to start, which a busy machine exceeds
 NEARLY = 0.9  # share of a limit after which a death is put down to it: driver and task runner measure by themselves
@@ -90,8 +93,16 @@ def limit(run: RunConfig, screen: Screen, error: Exception) -> str | None:
 
 
 def end_of(log: Path, *, stack: bool) -> list[str]:
-    """Return the last lines of run.log or, if its task runner ended at a limit, the stack of the main thread."""
-    lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    """Return the last lines of run.log or, if its task runner ended at a limit, the stack of the main thread.
+
+    Ray brings the lines of its workers into the log a moment after these have ended.
+    """
+    until, arrived = time.monotonic() + LOG_DELAY, not stack
+    while not arrived and time.monotonic() < until:
+        arrived = TIMEOUT.search(log.read_text(errors="replace"))
+        time.sleep(LOOK_EVERY)  # then the lines after it have, too
+    *_, dump = TIMEOUT.split(log.read_text(errors="replace"))
+    lines = [line for line in dump.splitlines() if line.strip()]
     stacks = [number for number, line in enumerate(lines) if line.endswith("(most recent call first):")]
     if not stack or not stacks:
         return [f"--- last lines of {brief(log)} ---", *lines[-SHOWN_LINES:], "---"]
