@@ -5,6 +5,7 @@ from pathlib import Path
 from rpg.config.run_config import RunConfig
 from rpg.diagnostics import Findings
 from rpg.files import manifest
+from rpg.files.atomic import CONFIG
 from rpg.files.integrity import STEP, TRACKER, newest_complete
 
 DIRECTORY, PATH = "trainer.default_local_dir", "trainer.resume_from_path"
@@ -33,8 +34,11 @@ def _newest(run: RunConfig) -> Findings:
         reasons = [f"{passed.name} cannot be resumed from: {why}" for passed, why in chosen.passed_over.items()]
         if chosen.tracker is not None and not reasons:
             reasons = [f"{TRACKER} says {chosen.tracker!r}, and there is no checkpoint; verl would start from scratch"]
+        # a kill in the first save leaves neither tracker nor manifest: nothing is lost that was saved
+        torn = chosen.tracker is None and (run.directory / CONFIG).is_file()
+        torn = torn and not any((passed / manifest.NAME).exists() for passed in chosen.passed_over)
         for reason in reasons:
-            yield run.error(DIRECTORY, reason, anew)
+            yield run.error(DIRECTORY, reason, *(("the run begins again", "warning") if torn else (anew,)))
         return
     for passed, why in chosen.passed_over.items():
         yield run.error(DIRECTORY, f"{passed.name}: {why}", f"resumes from {chosen.newest.name}", "warning")

@@ -52,12 +52,12 @@ def freeze(run: RunConfig, *, contents: bool = True) -> RunConfig:
         trainer["resume_from_path"] = str(choice.newest)
     init = config["ray_kwargs"]["ray_init"]
     if os.environ.get("RAY_ADDRESS"):
-        for key in OF_A_NEW_RAY:
+        for key in [*OF_A_NEW_RAY, *(["address"] if init.get("address") == "local" else [])]:  # of an evaluated run
             init.pop(key, None)
     else:
         init.setdefault("address", "local")  # also if another Ray runs on this machine
     init["runtime_env"] = {**(init.get("runtime_env") or {})}
-    init["runtime_env"]["env_vars"] = {**(init["runtime_env"].get("env_vars") or {}), **environment(config)}
+    init["runtime_env"]["env_vars"] = environment(config, init["runtime_env"].get("env_vars") or {})
     return RunConfig(config, choice)
 
 
@@ -70,13 +70,15 @@ def _local(key: str, path: str) -> str:
     return local if key.startswith(MODEL) else os.path.abspath(local)
 
 
-def environment(config: dict[str, Any]) -> dict[str, str]:
-    """Return the environment variables of the run's processes. Variables that are already set override rpg.env.
+def environment(config: dict[str, Any], given: dict[str, str]) -> dict[str, str]:
+    """Return the environment variables of the run's processes, `given` by ray_init and ours.
+
+    Variables that are already set override rpg.env.
 
     Excludes the variables that Ray sets in a cluster job, because Ray rejects one that is set twice.
     """
     defaults = {**wandb_environment(config), **config["rpg"]["env"]}
-    variables = {name: os.environ.get(name, str(value)) for name, value in defaults.items()}
+    variables = given | {name: os.environ.get(name, str(value)) for name, value in defaults.items()}
     variables["VERL_FILE_LOGGER_PATH"] = os.path.join(config["trainer"]["default_local_dir"], METRICS)
     variables[job_queue.OWN] = "1"
     job = json.loads(os.environ.get("RAY_JOB_CONFIG_JSON_ENV_VAR", "{}"))

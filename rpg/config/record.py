@@ -120,6 +120,8 @@ def changed(directory: Path, run: RunConfig) -> dict[str, tuple[Any, Any]]:
     ignored = [*RESUMABLE, *PATHS]  # files by their contents
     if run[f"{OPTIM}.lr_scheduler_type"] not in (None, "constant") or (run[f"{OPTIM}.lr_warmup_steps_ratio"] or 0) > 0:
         ignored.remove("trainer.total_training_steps")  # the length of the learning rate's schedule
+        if run["trainer.total_training_steps"] is None:
+            ignored.remove("trainer.total_epochs")
     files = differences(environment[CONTENTS], json.loads(json.dumps(contents(run))), ["data.val_files"])
     return differences(config, run.config, ignored) | {f"{key} (content)": pair for key, pair in files.items()}
 

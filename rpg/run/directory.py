@@ -137,8 +137,8 @@ def prepare(run: RunConfig, changed: dict[str, tuple[Any, Any]]) -> None:
     for samples in (directory / SAMPLES).glob("*.jsonl"):
         if samples.stem.isdecimal() and int(samples.stem) > kept:
             samples.unlink()
-    write_whole(directory / CONFIG, run.yaml())
     write_whole(directory / ENVIRONMENT, json.dumps(made_with, indent=2) + "\n")
+    write_whole(directory / CONFIG, run.yaml())  # last: a directory with this file is a run
 
 
 def resumed_step(run: RunConfig) -> int:

@@ -53,7 +53,8 @@ class Screen:
 
     def update(self) -> None:
         """Show what was logged since the last call."""
-        with contextlib.suppress(OSError):  # a network file system that fails for a moment, or a closed window
+        # a network file system that fails, or shows half a write, for a moment; a closed window
+        with contextlib.suppress(OSError, ValueError):
             if self._metrics.is_file() and self._metrics.stat().st_size != self._size:
                 for record in (records := self._records())[self._seen :]:
                     data = {name: value for name, value in record["data"].items() if value is not None}  # NaN is null
@@ -66,8 +67,9 @@ class Screen:
     def _records(self) -> list[dict[str, Any]]:
         """Return the complete records; a resumed run may still extend its last one (file_logger.py)."""
         content = self._metrics.read_bytes() if self._metrics.is_file() else b""
+        records = [json.loads(line) for line in content[: content.rfind(b"\n") + 1].splitlines()]
         self._size = len(content)
-        return [json.loads(line) for line in content[: content.rfind(b"\n") + 1].splitlines()]
+        return records
 
     def _warnings(self) -> list[str]:
         """Return the trainer's new warnings, of those that differ in numbers alone the first."""

@@ -35,12 +35,13 @@ def test_freezing_changes_neither_its_input_nor_a_frozen_run(tmp_path):
 
 
 def test_a_local_ray_is_described_and_a_cluster_is_not():
-    local = freeze(run_config())["ray_kwargs.ray_init"]
+    trained = freeze(run_config())
+    local = trained["ray_kwargs.ray_init"]
     assert (local["num_gpus"], local["address"]) == (1, "local")
     os.environ["RAY_ADDRESS"] = "10.0.0.1:6379"
     # what the job sets is not set again: Ray would refuse it
     os.environ["RAY_JOB_CONFIG_JSON_ENV_VAR"] = '{"runtime_env": {"env_vars": {"HF_HUB_OFFLINE": "1"}}}'
-    cluster = freeze(run_config())["ray_kwargs.ray_init"]
+    cluster = freeze(trained)["ray_kwargs.ray_init"]  # of an evaluation of the local run
     assert set(cluster) == {"runtime_env"}  # ray.init refuses num_cpus and num_gpus there
     assert cluster["runtime_env"]["env_vars"]["VERL_PLATFORM"] == "cpu"
     assert "HF_HUB_OFFLINE" not in cluster["runtime_env"]["env_vars"]

@@ -39,6 +39,11 @@ def test_a_schedule_makes_the_length_part_of_the_training(tmp_path):
     for schedule, changed in (("constant", []), ("cosine", ["trainer.total_training_steps"])):
         written(tmp_path, small_run(tmp_path, **{key: schedule}))
         assert list(record.changed(tmp_path, small_run(tmp_path, **{key: schedule}, **steps))) == changed
+    epochs = {key: "cosine", "trainer__total_training_steps": None}
+    written(tmp_path, small_run(tmp_path, **epochs, trainer__total_epochs=2))
+    assert [*record.changed(tmp_path, small_run(tmp_path, **epochs, trainer__total_epochs=4))] == [
+        "trainer.total_epochs"
+    ]
 
 
 def test_files_are_known_by_their_content(tmp_path):

@@ -29,6 +29,8 @@ def test_a_file_system_that_fails_for_a_moment_ends_no_run(tmp_path, monkeypatch
     with monkeypatch.context() as patch:
         patch.setattr(type(tmp_path), "read_bytes", lambda path: (_ for _ in ()).throw(OSError(116, "stale handle")))
         screen.update()
+        patch.setattr(type(tmp_path), "read_bytes", lambda path: b"\0" * 24 + b"\n")  # of a write that is under way
+        screen.update()
     assert screen.step == 0
     screen.update()
     assert screen.progress == "step 1 of 9"

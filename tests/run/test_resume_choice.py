@@ -1,5 +1,7 @@
 """The checkpoint from which a start resumes, and its messages: the whole launch except verl's training."""
 
+import shutil
+
 import pytest
 
 import rpg.run.train
@@ -26,6 +28,19 @@ def launch(toy, monkeypatch, capsys):
         return code, runs[0] if runs else None, capsys.readouterr().err
 
     return launcher
+
+
+def test_a_run_that_was_killed_in_its_first_save_begins_again(toy, launch):
+    torn = toy / "run/global_step_4/actor"
+    torn.mkdir(parents=True)
+    assert launch()[0] == 2  # of nobody's run: a checkpoint of plain verl
+    shutil.rmtree(torn.parent)
+    assert launch()[0] == 0
+    torn.mkdir(parents=True)
+    code, _, err = launch()
+    assert (code, "begins again" in err) == (0, True)
+    (torn.parent / "manifest.json").write_text("")  # of a save that was complete
+    assert launch()[0] == 2
 
 
 def test_a_damaged_newest_one_is_passed_over(toy, launch):

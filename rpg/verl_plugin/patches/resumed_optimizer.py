@@ -7,7 +7,8 @@ May go when verl's load_checkpoint sets the hyperparameters of its configuration
 
 from typing import Any
 
-SETTINGS = ("initial_lr", "weight_decay", "betas", "eps", "warmup_steps")  # warmup_steps: schedule-free
+SCHEDULE_FREE = ("warmup_steps", "r", "weight_lr_power")
+SETTINGS = ("initial_lr", "weight_decay", "betas", "eps", *SCHEDULE_FREE)
 
 
 class ConfiguredOptimizerEngine:
