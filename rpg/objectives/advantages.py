@@ -51,11 +51,12 @@ def batch_mean_advantages(rewards: Tensor, mask: Tensor) -> Tensor:
 def later_kl_baseline(
     old_log_prob: Tensor, ref_log_prob: Tensor, mask: Tensor, index: np.ndarray | Tensor | Sequence
 ) -> Tensor:
-    """Baseline of the later KL terms of RKL and URKL (`kl_baseline` of token_loss): a group's mean at each position.
+    """Baseline of the later KL terms of RKL and URKL (`kl_baseline` of token_loss), from the group's other responses.
 
-    The mean is of the part of a response's later terms that is known when the batch is sampled, the sum over its later
-    tokens of log pi_old - log pi_ref = -log rho; a response that has ended counts as 0. A group of one has baseline 0.
-    A response with NaN or Inf at a valid token is left out of its group: the loss skips its mini-batch, not others.
+    Their mean at each position, of the part of a response's later terms that is known when the batch is sampled, the
+    sum over its later tokens of log pi_old - log pi_ref = -log rho; a response that has ended counts as 0. Its own
+    would bias the gradient: they depend on the token. A group of one has baseline 0. A response with NaN or Inf at a
+    valid token is left out of its group: the loss skips its mini-batch, not others.
 
     Args:
         old_log_prob, ref_log_prob: (batch, tokens); the tokens of a response in order. NaN is possible where masked.
@@ -78,10 +79,11 @@ def later_kl_baseline(
     finite = log_u.isfinite().all(-1, keepdim=True)
     to_go = sum_later(log_u.masked_fill(~finite, 0.0))
     codes = _codes(index, mask.device)
-    sizes = to_go.new_zeros(len(index), 1).index_add_(0, codes, finite.to(dtype))  # at most a group per response
+    counted = finite.to(dtype)
+    sizes = to_go.new_zeros(len(index), 1).index_add_(0, codes, counted)  # at most a group per response
     sums = to_go.new_zeros(len(index), to_go.shape[-1]).index_add_(0, codes, to_go)
-    means = (sums / sizes).masked_fill(sizes <= 1, 0.0)
-    return means[codes].masked_fill(mask == 0, 0.0)
+    others = sizes[codes] - counted
+    return ((sums[codes] - to_go) / others).masked_fill((others < 1) | (mask == 0), 0.0)
 
 
 def _scores(rewards: Tensor, mask: Tensor) -> Tensor:

@@ -68,8 +68,7 @@ def token_loss(
         mask: nonzero at valid tokens; None means all. At masked tokens inputs may be NaN, and loss and gradient
             are exactly 0.
         kl_baseline: b of the KL part -beta w (log u + later - b) of the weight, for RKL and URKL. It is exact if it
-            depends on what precedes the token only; later_kl_baseline's includes 1/k of the response's own later
-            terms. None means 0.
+            depends on what precedes the token, and on other responses, only. None means 0.
         All tensors have the same shape, e.g. (batch, tokens).
 
     Returns:

@@ -80,7 +80,7 @@ class World:
         ((reward * p * self.rewards).sum() - beta * DEFINITIONS[divergence](p, q).sum()).neg().backward()
         return theta.grad
 
-    def loss_gradient(self, spec, theta, old, ref, reward=1.0):
+    def loss_gradient(self, spec, theta, old, ref, reward=1.0, baseline=None):
         """The gradient of sum over responses of pi_old(response) sum_t loss_t."""
         theta = theta.clone().requires_grad_()
         log_prob, mask = self.tokens(theta)
@@ -92,6 +92,7 @@ class World:
             advantages=advantages,
             ref_log_prob=None if ref is old else self.tokens(ref)[0],
             mask=mask,
+            kl_baseline=baseline,
         )
         (self.probabilities(old) * loss.sum(1)).sum().backward()
         return theta.grad
@@ -114,6 +115,21 @@ def test_fresh_samples_give_the_gradient_for_responses(name, kind):
         found = world.loss_gradient(spec_of(name), old, old, ref)
         exact = world.minus_grad_j(LossSpec.parse(name).divergence, old, ref, 0.7)
         assert (found - exact).abs().max() <= TOLERANCE
+
+
+@pytest.mark.parametrize("name", ["rpg_rkl", "rpg_rf_urkl"])
+def test_the_baseline_of_a_run_leaves_the_gradient_exact(name):
+    """Groups of two. The loss is linear in the baseline: its mean over the other response stands for all groups."""
+    world = World(0, masked=0.3, ends=True)
+    old, ref = normal(0, *world.shape), normal(100, *world.shape)
+    (log_old, mask), (log_ref, _), count = world.tokens(old), world.tokens(ref), len(world.responses)
+    rows = torch.tensor([*itertools.product(range(count), repeat=2)]).flatten()
+    groups = [row // 2 for row in range(len(rows))]
+    firsts = later_kl_baseline(log_old[rows], log_ref[rows], mask[rows], groups)[::2].view(count, count, LENGTH)
+    baseline = (world.probabilities(old)[:, None] * firsts).sum(1)
+    found = world.loss_gradient(spec_of(name), old, old, ref, baseline=baseline)
+    assert baseline.abs().max() > 0.1
+    assert (found - world.minus_grad_j(LossSpec.parse(name).divergence, old, ref, 0.7)).abs().max() <= TOLERANCE
 
 
 CLIP = {"clip_low": 0.2, "clip_high": 0.28, "clip_c": 3.0}
@@ -218,9 +234,9 @@ def test_the_baseline_by_loop():
         to_go = [
             sum((old[j, s] - ref[j, s]).item() for s in range(t + 1, length) if mask[j, s])
             for j in range(rows)
-            if labels[j] == labels[i]
+            if labels[j] == labels[i] and j != i
         ]
-        expected = sum(to_go) / len(to_go) if len(to_go) > 1 and mask[i, t] else 0.0
+        expected = sum(to_go) / len(to_go) if to_go and mask[i, t] else 0.0
         assert found[i, t].item() == pytest.approx(expected, abs=1e-14)
     half = later_kl_baseline(old.bfloat16().requires_grad_(), ref.bfloat16(), mask, labels)
     assert (half.dtype, half.requires_grad) == (torch.float32, False)
