@@ -3,11 +3,11 @@
 A check is a function that preflight.py calls; the first sentence of its docstring is what must hold.
 """
 
-from rpg.checks.loss import LOSS_MODE
+from rpg.checks.loss import ESTIMATOR, LOSS_MODE
 from rpg.checks.off_policy import SCHEDULE, THRESHOLD, WEIGHT
 from rpg.config.run_config import RunConfig, logs_to
 from rpg.config.types import verl_defaults
-from rpg.config.verl_keys import ACTOR, CORRECTION, FSDP, FUNCTION, MODEL, OPTIM, OVERLONG, REF, ROLLOUT, SEPARATE
+from rpg.config.verl_keys import ACTOR, CORRECTION, FSDP, FUNCTION, LOSS, MODEL, OPTIM, OVERLONG, REF, ROLLOUT, SEPARATE
 from rpg.diagnostics import Findings
 from rpg.dotted import value_at
 from rpg.rewards import OURS
@@ -25,6 +25,8 @@ FIXED = {
     f"{ROLLOUT}.do_sample": ((True,), f"is not read: rollouts are sampled at {ROLLOUT}.temperature"),
     "trainer.balance_batch": ((True,), "is not read: verl's V1 trainer always balances the ranks' tokens"),
     f"{OPTIM}.warmup_style": ((None,), "is deprecated, and would replace lr_scheduler_type; set that"),
+    "data.truncation": (("left", "error"), "is not read: longer prompts are refused, or left out by a filter"),
+    "data.reward_fn_key": (("data_source",), "is not read: the column data_source chooses the score"),
     "distillation.enabled": ((False,), "would replace the loss by a teacher's"),
     "trainer.critic_warmup": ((0,), "would leave out the actor's updates; there is no critic"),
     f"{MODEL}.lora.rank": ((0,), f"is Megatron's: with FSDP no adapter would be trained; set {MODEL}.lora_rank"),
@@ -33,22 +35,24 @@ FIXED = {
     f"{REF}.{ULYSSES}": ((1,), f"is deprecated; set fsdp_config.{ULYSSES}"),
     f"{MODEL}.external_lib": (("rpg.verl_plugin.rollout",), "is our patches'; your own are rpg.external_lib=[FILE]"),
 }
-# keys that verl reads only with some values of another: that key, and the values
-IN_LOSS, IN_REWARD = (f"{ACTOR}.use_kl_loss", (True,)), ("algorithm.use_kl_in_reward", (True,))
-IN_WEIGHTS, IN_SAPO = (WEIGHT, ("token", "sequence")), (LOSS_MODE, ("sapo",))
+# what verl reads only with some values of another key: that key and the values, and what it reads with them
 READ_WITH = {
-    f"{ACTOR}.kl_loss_coef": IN_LOSS,
-    f"{ACTOR}.kl_loss_type": IN_LOSS,
-    "algorithm.kl_ctrl.kl_coef": IN_REWARD,
-    "algorithm.kl_penalty": IN_REWARD,
-    THRESHOLD: IN_WEIGHTS,
-    f"{CORRECTION}.rollout_is_batch_normalize": IN_WEIGHTS,
-    "trainer.v1.colocate_async.num_warmup_batches": (SCHEDULE, ("colocate_async",)),
-    f"trainer.v1.{SEPARATE}.num_warmup_batches": (SCHEDULE, (SEPARATE,)),
-    f"{ACTOR}.loss_scale_factor": (f"{ACTOR}.loss_agg_mode", ("seq-mean-token-sum-norm",)),
-    f"{ACTOR}.tau_pos": IN_SAPO,
-    f"{ACTOR}.tau_neg": IN_SAPO,
-}
+    (f"{ACTOR}.use_kl_loss", (True,)): [f"{ACTOR}.kl_loss_coef", f"{ACTOR}.kl_loss_type"],
+    ("algorithm.use_kl_in_reward", (True,)): [
+        "algorithm.kl_penalty", *(f"algorithm.kl_ctrl.{name}" for name in ("kl_coef", "type", "horizon", "target_kl")),
+    ],
+    (ESTIMATOR, ("grpo", "grpo_passk", "grpo_vectorized", "gdpo")): ["algorithm.norm_adv_by_std_in_grpo"],
+    (ESTIMATOR, ("gae", "reinforce_plus_plus")): ["algorithm.gamma"],
+    (ESTIMATOR, ("gae",)): ["algorithm.lam"],
+    (WEIGHT, ("token", "sequence")): [THRESHOLD, f"{CORRECTION}.rollout_is_batch_normalize"],
+    (SCHEDULE, ("colocate_async",)): ["trainer.v1.colocate_async.num_warmup_batches"],
+    (SCHEDULE, (SEPARATE,)): [f"trainer.v1.{SEPARATE}.num_warmup_batches"],
+    (f"{ACTOR}.loss_agg_mode", ("seq-mean-token-sum-norm",)): [f"{ACTOR}.loss_scale_factor"],
+    (LOSS_MODE, ("sapo",)): [f"{ACTOR}.tau_pos", f"{ACTOR}.tau_neg"],
+    (LOSS_MODE, ("clip_cov",)): [f"{LOSS}.clip_cov_{name}" for name in ("ratio", "lb", "ub")],
+    (LOSS_MODE, ("kl_cov",)): [f"{LOSS}.kl_cov_ratio", f"{LOSS}.ppo_kl_coef"],
+    (f"{OPTIM}.lr_scheduler_type", ("cosine",)): [f"{OPTIM}.min_lr_ratio", f"{OPTIM}.num_cycles"],
+}  # fmt: skip
 
 
 def without_effect(run: RunConfig) -> Findings:
@@ -59,16 +63,22 @@ def without_effect(run: RunConfig) -> Findings:
     for part in ("prompt", "response"):
         if run[f"{ROLLOUT}.{part}_length"] != run[source := f"data.max_{part}_length"]:
             yield run.error(f"{ROLLOUT}.{part}_length", f"follows from {source}", f"set {source}")
-    for key, (switch, values) in READ_WITH.items():
-        if run[switch] not in values and run[key] != value_at(verl_defaults(), key):
-            yield run.error(key, f"is not read with {run.shown(switch)}", "remove it")
+    for (switch, values), keys in READ_WITH.items():  # own code may read any
+        if run[switch] in values or (
+            run.rpg.external_lib and switch in (ESTIMATOR, LOSS_MODE)
+        ):
+            continue
+        for key in keys:
+            if run[key] != value_at(verl_defaults(), key):
+                yield run.error(key, f"is not read with {run.shown(switch)}", "remove it")
     if run[f"{FUNCTION}.path"] != (ADAPTER if run.own_reward else OURS):
         yield run.error(f"{FUNCTION}.path", "follows from rpg.reward", "set rpg.reward=FILE")
     steps, ratio, adapter = f"{OPTIM}.lr_warmup_steps", f"{OPTIM}.lr_warmup_steps_ratio", f"{MODEL}.lora_adapter_path"
     if run[ratio] and run[steps] > 0:
         yield run.error(ratio, f"is not read with {run.shown(steps)}", f"set {steps}=-1")
-    if run[adapter] and not run[f"{MODEL}.lora_rank"]:
-        yield run.error(adapter, "is not loaded without a rank", f"set {MODEL}.lora_rank to the adapter's")
+    for key in (adapter, f"{MODEL}.lora_alpha"):
+        if run[key] != value_at(verl_defaults(), key) and not run[f"{MODEL}.lora_rank"]:
+            yield run.error(key, "is not read without a rank", f"set {MODEL}.lora_rank")
 
 
 def mini_batches(run: RunConfig) -> Findings:

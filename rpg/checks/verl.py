@@ -3,7 +3,7 @@
 They import verl, which takes seconds, and therefore run last.
 """
 
-from rpg.checks.loss import LOSS_MODE
+from rpg.checks.loss import ESTIMATOR, LOSS_MODE
 from rpg.config.run_config import RunConfig
 from rpg.config.verl_keys import EXTERNAL_LIB, RAY
 from rpg.diagnostics import Diagnostic, Findings, did_you_mean
@@ -29,7 +29,7 @@ def registered(run: RunConfig) -> Findings:
             yield Diagnostic(EXTERNAL_LIB, name, message, "correct it")
             return
     register()
-    for key, registry in {LOSS_MODE: POLICY_LOSS_REGISTRY, "algorithm.adv_estimator": ADV_ESTIMATOR_REGISTRY}.items():
+    for key, registry in {LOSS_MODE: POLICY_LOSS_REGISTRY, ESTIMATOR: ADV_ESTIMATOR_REGISTRY}.items():
         if run[key] not in registry:
             known = sorted(map(str, registry))
             remedy = f"{did_you_mean(run[key], known)} known: {', '.join(known)}".strip()

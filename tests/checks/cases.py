@@ -33,6 +33,8 @@ CASES: dict[str, list] = {
         ["distillation.enabled=true"], [f"{R}.response_length=16"],
         [f"{A}.kl_loss_coef=0.01"], ["method=kl_in_reward", f"{A}.kl_loss_type=k3"], [f"{IS}_threshold=5"],
         ["trainer.v1.colocate_async.num_warmup_batches=3"], ["method=dapo", f"{A}.tau_pos=2.0"],
+        ["algorithm.gamma=0.9"], ["algorithm.norm_adv_by_std_in_grpo=false"], [f"{M}.lora_alpha=7"],
+        ["data.truncation=right"], [f"{A}.policy_loss.ppo_kl_coef=0.5"], [f"{A}.optim.num_cycles=1.5"],
     ],
     "mini_batches": [
         [f"{A}.ppo_mini_batch_size=24"], (["trainer.n_gpus_per_node=3"], [f"{A}.ppo_mini_batch_size=16"]),
