@@ -100,12 +100,12 @@ def answer(source: str, response: str, truth: Any, extra: Mapping[str, Any], opt
     parameters = inspect.signature(function).parameters
     offered = {"data_source": source, "solution_str": response, "ground_truth": truth, "extra_info": extra}
     if form == TRL:
-        columns = {**extra, "answer": truth, "solution": truth, "ground_truth": truth, "data_source": source}
+        columns = {"answer": truth, "solution": truth, "ground_truth": truth, "data_source": source, **extra}
         offered = {**columns, "prompts": extra.get("raw_problem"), "completions": response}
     elif form == BATCH:
         offered = {f"{name}s": value for name, value in offered.items()}
     elif form == SHORT:
-        row = {**extra, "question": extra.get("raw_problem"), "answer": truth, "data_source": source}
+        row = {"question": extra.get("raw_problem"), "answer": truth, "data_source": source, **extra}
         offered = {"response": response, "answer": truth, "row": row}
     in_lists = form in (TRL, BATCH)
     names = offered if is_open(parameters) else parameters

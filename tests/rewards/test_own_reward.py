@@ -66,6 +66,12 @@ def test_every_form_that_people_have_is_called(tmp_path: Path, sources: list[str
     assert [score(file, text) for text in ("7", "8")] == [{"score": x, "acc": x, "pred": ""} for x in (1.0, 0.0)]
 
 
+def test_a_kept_column_is_not_replaced_by_the_truth(tmp_path: Path) -> None:
+    trl = "def reward(completions, solution, answer): return [len(solution[0]) + len(answer[0])]"
+    file, kept = write(tmp_path / "mine.py", trl), {"solution": "worked"}
+    assert compute_score("x", "7", "7", kept, file=str(file))["score"] == len("worked") + len("7")
+
+
 @pytest.mark.parametrize(
     ("source", "named"),
     [
