@@ -81,7 +81,7 @@ def check_file(path: Path, judge: str | None = "release", tokenizer: Any = None)
             raise UserError("no rows; build or download it again")
     except UserError as error:
         what, _, remedy = str(error).removeprefix(f"{path}: ").partition("; ")
-        check.add("file", what, remedy)
+        check.add("file", what, remedy or "give another file")
         return check
     if judge:
         for source, count in check.sources.items():

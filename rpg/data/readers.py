@@ -109,6 +109,8 @@ def _rows(origin: str | Path, stream: Any) -> Rows:
             place = f"{origin}, row {number}"
             if INDEX in row and _format(path) == "csv":
                 raise ValueError("more values than columns; quote values that contain the separator")
+            if path.suffix == ".tsv" and any("\t" in text and "\n" in text for text in map(str, row.values())):
+                raise ValueError('a " opens a value that takes in the next rows; double it, or quote the value')
             yield place, row
     except Exception as error:
         raise _unreadable(place, error) from error
@@ -117,8 +119,8 @@ def _rows(origin: str | Path, stream: Any) -> Rows:
 def _unreadable(place: str | Path, error: Exception) -> UserError:
     """Return the library's reason with the last place that was read."""
     reason = first_line(error).partition(". Available")[0][:200]
-    what = f"{place}: `datasets`, with which verl reads, cannot read it or the next row ({reason})"
-    return UserError(f"{what}; correct it, or write it again; of a set on the hub check the name and the network")
+    what = f"{place}: `datasets`, with which verl reads, cannot read it or a later row ({reason})"
+    return UserError(f"{what}; correct it, or write it again as UTF-8; of a set on the hub check name and network")
 
 
 def first_line(error: Exception) -> str:

@@ -78,13 +78,15 @@ def to_problem(source: DataSet, keep: Sequence[str], row: dict[str, Any], split:
     if unknown := [name for name in (source.question, source.answer, *keep) if name not in row]:
         raise UserError(f"{place}: no column {unknown[0]!r}; it has {', '.join(map(repr, row)) or 'none'}")
     text, answer = row[source.question], row[source.answer]
-    if isinstance(answer, dict):  # verl's schema, in which DAPO-Math-17k is published
-        text, answer = problem_of(row), answer.get("ground_truth")
+    if isinstance(answer, dict) and "ground_truth" in answer:  # verl's schema, in which DAPO-Math-17k is published
+        text, answer = problem_of(row), answer["ground_truth"]
     if source.context and row.get(source.context):
         text = f"{row[source.context].strip()}\n\n{text}"
     if source.repository and isinstance(answer, list):  # OlympiadBench: an element per part of the answer
         answer = ", ".join(answer_text(part, place) for part in answer)
     truth = answer_text(answer, place)
+    if not (isinstance(text, str) or text is None or text != text):  # NaN
+        raise UserError(f"{place}, question: {text!r:.80} is a {type(text).__name__}; write it as text")
     if not isinstance(text, str) or not text.strip():
         return "empty problem"
     if source.split != "both" and NOT_ENGLISH.search(text):

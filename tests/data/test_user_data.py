@@ -90,6 +90,22 @@ def test_refusals_name_option_and_value(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [('{"q": ["a"], "a": "1"}\n', "question: ['a'] is a list"), ('{"q": "a", "a": {"value": 1}}\n', "is a dict")],
+)
+def test_a_question_or_answer_of_another_type_is_refused(tmp_path, capsys, text, place):
+    (file := tmp_path / "t.jsonl").write_text(text)
+    assert build("--from", file, "--question", "q", "--answer", "a", "--out", tmp_path / "out") == 2
+    assert place in capsys.readouterr().err
+
+
+def test_a_quotation_mark_that_takes_in_rows_is_refused(tmp_path, capsys):
+    (file := tmp_path / "t.tsv").write_text('q\ta\n1 + 1?\t2\n"2 + 2?\t4\n3 + 3?\t6\n4" + 4?\t8\n')
+    assert build("--from", file, "--question", "q", "--answer", "a", "--out", tmp_path / "out") == 2
+    assert "takes in the next rows" in capsys.readouterr().err
+
+
 def test_gsm8k_takes_the_number_behind_the_mark(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     folder = tmp_path / "main"
     folder.mkdir()
