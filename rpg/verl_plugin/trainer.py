@@ -69,6 +69,14 @@ class RPGTrainer(PPOTrainer):
         for role in ROLES & self.role_worker_mapping.keys():
             self.role_worker_mapping[role] = ray.remote(RPGActorRolloutRefWorker)
 
+    def _compute_old_log_prob(self, batch: KVBatchMeta, metrics: dict) -> KVBatchMeta:
+        """As in verl, with actor/entropy a mean over tokens: verl aggregates it as the loss."""
+        actor = self.config.actor_rollout_ref.actor
+        of_loss, actor.loss_agg_mode = actor.loss_agg_mode, "token-mean"
+        batch = super()._compute_old_log_prob(batch, metrics)
+        actor.loss_agg_mode = of_loss
+        return batch
+
     def _compute_advantage(self, batch: KVBatchMeta, metrics: dict) -> KVBatchMeta:
         """As in verl; with kl_scope=response and a reference also the baseline of the later KL terms, as a field."""
         loss = self.config.actor_rollout_ref.actor.policy_loss
