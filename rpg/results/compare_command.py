@@ -68,12 +68,13 @@ def compare(first: list[Run], second: list[Run]) -> tuple[list[dict[str, Any]], 
             notes.append(f"{benchmark} is not compared: {', '.join(lacking)} did not validate it")
             continue
         points = [[run.accuracies[benchmark].dropna() for run in own] for own in sides]
-        if len({series.index[-1] for own in points for series in own}) > 1:
-            notes.append("the last validations are at different steps")
+        if apart := len({series.index[-1] for own in points for series in own}) > 1:
+            notes.append(f"{benchmark} does not compare: the last validations are at different steps")
         lasts = [[float(series.iloc[-1]) for series in own] for own in points]
         problems = [by_problem(own[0].samples(series.index[-1], benchmark))["mean"]
                     for own, (series, *_) in zip(sides, points, strict=True)] if single else None  # fmt: skip
-        found.append({"outcome": f"{benchmark} accuracy", **difference(sides, lasts, problems)})
+        outcome = difference(sides, lasts, problems)
+        found.append({"outcome": f"{benchmark} accuracy", **outcome, "clear": outcome["clear"] and not apart})
     if keys := unlike(runs):
         notes.append(f"the accuracies do not compare: {', '.join(keys)} differ")
         found = [{**outcome, "clear": False} for outcome in found]

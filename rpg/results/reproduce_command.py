@@ -30,6 +30,7 @@ from rpg.run import signals
 PR_SET_PDEATHSIG = 1
 # set by --seeds: order of the problems, vLLM's sampling, shuffling of mini-batches
 SEEDS = ("data.seed", f"{ROLLOUT}.seed", f"{ACTOR}.data_loader_seed")
+OF_SCRIPT = ("method", "rpg.method", "rpg.divergence")
 NAME, DIRECTORY, STEPS = "trainer.experiment_name", "trainer.default_local_dir", "trainer.total_training_steps"
 
 
@@ -105,7 +106,7 @@ def plan(
     Raises UserError for an override of a key that the command sets.
     """
     for text in common:
-        if key_of(text) in {*SEEDS, NAME, DIRECTORY, "trainer.total_epochs", "trainer.val_only"}:
+        if key_of(text) in {*SEEDS, *OF_SCRIPT, NAME, DIRECTORY, "trainer.total_epochs", "trainer.val_only"}:
             raise UserError(f"{text}: the command sets this key (--seeds, --steps, --out); leave the override out")
     files = validation_files(paper_table(int(table)).benchmarks) if table not in FIGURES and profile == "gpu" else []
     if files:

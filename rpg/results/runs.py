@@ -2,6 +2,7 @@
 
 import glob
 import json
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from rpg.config.record import CONTENTS, recorded
-from rpg.config.verl_keys import FUNCTION, JUDGE, RESUMABLE, VALIDATION
+from rpg.config.verl_keys import FUNCTION, JUDGE, RESUMABLE, REWARD_FILE, VALIDATION
 from rpg.diagnostics import UserError, fitted, printable
 from rpg.dotted import below, leaves, value_at
 from rpg.files.atomic import LEFT_OUT, METRICS, SAMPLES
@@ -21,10 +22,12 @@ from rpg.logged import ALL_GROUPS, BATCH, LEFT_OUT_OF_VALIDATION, VALIDATED
 from rpg.registry.datasets import benchmark_of
 from rpg.registry.methods import label_of
 from rpg.rewards import OURS
+from rpg.rewards.user_reward import ADAPTER
 
 CHECKPOINTS = Path("checkpoints")  # where launch scripts put their runs
 # of what a resume may change, what tells experiments apart all the same: the length, how and when they are validated
 DISTINGUISHING = (*VALIDATION, "trainer.test_freq", "trainer.total_training_steps", "trainer.total_epochs")
+SHA256 = re.compile(r"^([0-9a-f]{8})[0-9a-f]{56}$")
 TOLERANCE = 1e-4  # rounding difference between a logged accuracy and the mean of its samples
 
 
@@ -69,16 +72,17 @@ class Run:
     def settings(self) -> dict[str, str]:
         """What tells experiments apart: dotted key -> value, without seeds, with `judge` and `checkpoint`.
 
-        Validation files by their contents: a data set may lie in several places.
+        Files by their contents: they may lie in several places, and change there.
         """
         kept = {
             key: repr(value)
             for key, value in leaves(self.config)
-            if not key.endswith("seed") and key != JUDGE and value not in (None, {})
+            if not key.endswith("seed") and key != JUDGE and value not in (None, {}, OURS, ADAPTER)
             and (not below(key, RESUMABLE) or below(key, DISTINGUISHING))
         }  # fmt: skip
-        if files := value_at(self.environment, CONTENTS, {}).get("data.val_files"):
-            kept["data.val_files"] = str(files)
+        for key in ("data.train_files", "data.val_files", REWARD_FILE):
+            if files := value_at(self.environment, CONTENTS, {}).get(key):
+                kept[key] = ", ".join(SHA256.sub(r"\1", name) for name in files)
         if value_at(self.config, "trainer.val_only"):
             kept["checkpoint"] = PurePath(value_at(self.config, "trainer.resume_from_path") or "untrained").name
         return kept | {"judge": self.judge}

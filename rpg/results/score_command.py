@@ -21,7 +21,8 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from rpg.config.verl_keys import FUNCTION
+from rpg.config.record import CONTENTS, hashes, source
+from rpg.config.verl_keys import FUNCTION, REWARD_FILE
 from rpg.data.readers import read_file
 from rpg.diagnostics import ABSENT, UserError, shown
 from rpg.dotted import put, value_at
@@ -115,6 +116,8 @@ def score_run(scored: Run, config: dict[str, Any], out: Path) -> list[str]:
             columns = (samples[name] for name in ("data_source", "output", "gts"))
             verdicts = list(threads.map(partial(verdict, reward), *columns, extra))
         if failed := [one for one in verdicts if isinstance(one, str)]:
+            if len(failed) == len(verdicts):
+                raise UserError(f"step {step}: no sample has a score, as {failed[0]}")
             notes.append(f"step {step}: {len(failed)} samples without a score count as wrong, as {failed[0]}")
         kept = [{"score": 0.0, "acc": 0.0} if isinstance(one, str) else one for one in verdicts]
         judged[step] = samples.drop(columns=["problem", "benchmark"]).assign(**pd.DataFrame(kept, samples.index))
@@ -126,7 +129,12 @@ def score_run(scored: Run, config: dict[str, Any], out: Path) -> list[str]:
     for step, samples in judged.items():
         samples.to_json(out / SAMPLES / f"{step}.jsonl", orient="records", lines=True)
     (out / CONFIG).write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
-    (out / ENVIRONMENT).write_text(json.dumps(scored.environment, indent=2) + "\n", encoding="utf-8")
+    environment, file = copy.deepcopy(scored.environment), value_at(config, REWARD_FILE)
+    environment[CONTENTS] = {
+        **environment.get(CONTENTS, {}),
+        REWARD_FILE: hashes([source(file) or file] if file else []),
+    }
+    (out / ENVIRONMENT).write_text(json.dumps(environment, indent=2) + "\n", encoding="utf-8")
     for step, samples in judged.items():  # last: a directory with this file is a run
         means = samples.groupby("data_source")["acc"].mean().rename(scored.validations)
         append_record(out / METRICS, {"step": step, "data": means.to_dict()})
@@ -136,9 +144,9 @@ def score_run(scored: Run, config: dict[str, Any], out: Path) -> list[str]:
 def try_reward(reward: Callable[..., Any], rows: Path) -> int:
     """Score a right and a wrong response to each of the first rows; print what a run would log, and the times.
 
-    Returns 1 if the function raises, or scores wrong answers like right ones or above, else 0.
+    Returns 1 if the function raises, returns several sets of keys, or scores wrong answers like right ones or above.
     """
-    scores, failed, prompt = dict[str, list[float]](), 0, None
+    scores, failed, prompt, keys = dict[str, list[float]](), 0, None, set[tuple[str, ...]]()
     for place, row in islice(read_file(rows), ROWS):
         prompt, extra = row.get("prompt", ""), row.get("extra_info")
         key = value_at(row, "reward_model.ground_truth", ABSENT)
@@ -154,8 +162,12 @@ def try_reward(reward: Callable[..., Any], rows: Path) -> int:
             else:
                 result = ", ".join(f"{key} {value:g}" for key, value in score.items() if isinstance(value, float))
                 scores.setdefault(kind, []).append(score["score"])
+                keys.add(tuple(score))
             print(f"{place}, {kind} ({shown(' '.join(response.split()))[:60]}): {result}, {milliseconds:.1f} ms")
     print(f"{failed} raised")
+    if len(keys) > 1:
+        print(f"error: returns other keys for other responses: {'; '.join(map(', '.join, keys))}")
+        return 1
     means = {kind: statistics.fmean(own) for kind, own in scores.items()}
     print("mean score:", ", ".join(f"{kind} {mean:g}" for kind, mean in means.items()) or "none")
     if len(means) == 2 and means["right"] <= means["wrong"]:

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from rpg.config.record import CONTENTS
+from rpg.config.verl_keys import MODEL
 from rpg.diagnostics import UserError
 from rpg.dotted import shortest_end
 from rpg.registry.datasets import BENCHMARKS
@@ -64,6 +65,8 @@ def build_table(runs: Sequence[Run], paper: int | None = None) -> Table:
     for label, members in rows.items():
         if len({json.dumps(known) for run in members if (known := run.environment.get(CONTENTS))}) > 1:
             notes.append(f"{label}: its runs differ in the content of a file that they name (environment.json)")
+        if len({run.seed for run in members}) < len(members):
+            notes.append(f"{label}: runs of one seed are averaged, and ± is not over seeds")
         for benchmark in dict.fromkeys(str(name) for run in members for name in run.accuracies):
             if lacking := [run.name for run in members if benchmark not in run.accuracies]:
                 notes.append(f"{label}: {benchmark} without {', '.join(lacking)}")
@@ -76,6 +79,8 @@ def build_table(runs: Sequence[Run], paper: int | None = None) -> Table:
     steps = ["step of Last"] if len({line["step"] for line in lines}) > 1 else []
     if keys := unlike(runs) + steps:
         notes.append(f"rows are ranked only among those with equal {', '.join(keys)}")
+    if keys := [key for key in differing(runs) if key in (f"{MODEL}.path", "data.train_files")]:
+        notes.append(f"rows differ in {' and '.join(keys)}")
     judges = ", ".join(dict.fromkeys(run.judge for members in rows.values() for run in members))
     table = Table(f"Mean@k on validation, judge {judges}", rows, ranked(lines), notes)
     if paper:

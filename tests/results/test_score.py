@@ -1,5 +1,6 @@
 """`rpg score`: saved samples scored again, by judges and by reward functions; a reward tried on rows."""
 
+import hashlib
 import itertools
 import json
 from pathlib import Path
@@ -52,6 +53,12 @@ def strict(solution_str, ground_truth, extra_info):
     assert "NaN" not in (run_dir / "judge-mine.py/validation/0.jsonl").read_text()
     main(["table", str(run_dir / "judge-mine.py")])
     assert "0.7500 (±" in capsys.readouterr().out
+    (contents,) = json.loads((run_dir / "judge-mine.py/environment.json").read_text())["contents"].values()
+    assert contents == [hashlib.sha256(reward.read_bytes()).hexdigest()]
+    (broken := tmp_path / "broken.py").write_text("def strict(solution_str, ground_truth): raise KeyError")
+    assert score(run_dir, "--reward", broken, "--out", tmp_path / "none") == 2
+    assert "step 0: no sample has a score" in capsys.readouterr().err
+    assert not (tmp_path / "none").exists()
     for step in (0, 2, 4):
         write_samples(run_dir, step, [{"input": "", "gts": "7", "output": "", "acc": 1}])
     assert score(run_dir, "--judge", "verified") == 2

@@ -2,6 +2,7 @@
 
 import csv
 import itertools
+import json
 import re
 from importlib import resources
 
@@ -135,6 +136,23 @@ def test_bold_only_where_the_lead_exceeds_the_noise(tmp_path):
     # deviations -0.01, 0, 0.01: standard deviation 0.01, over sqrt(3)
     assert "**0.8200** ± 0.0058" in markdown(table)
     assert list(table.cells["clear_last"]) == [True, False]  # nothing is below the last one
+
+
+def test_runs_of_one_seed_and_of_two_models_are_named(tmp_path):
+    made = [config("a"), config("a"), config("b", loss="vanilla")]
+    for run, model in zip(made, ("/models/1", "/models/1", "/models/2"), strict=True):
+        run["actor_rollout_ref"].setdefault("model", {})["path"] = model
+    table = table_of(tmp_path, {str(number): (records([0.1, 0.2]), run) for number, run in enumerate(made)})
+    assert sum("runs of one seed are averaged" in note for note in table.notes) == 1
+    assert "rows differ in actor_rollout_ref.model.path" in table.notes
+
+
+def test_two_versions_of_one_reward_file_have_no_common_rank(tmp_path):
+    for number, loss in enumerate(("vanilla", "rpg_urkl")):
+        run = write_run(tmp_path / loss, records([0.1, 0.2]), config(loss, loss=loss))
+        contents = {"reward.custom_reward_function.reward_kwargs.file": [f"{number}" * 64]}
+        (run / "environment.json").write_text(json.dumps({"contents": contents}))
+    assert build_table(load_runs([tmp_path])).cells["rank_last"].isna().all()
 
 
 def test_rows_that_are_not_measured_alike_have_no_common_rank(tmp_path):
