@@ -64,9 +64,7 @@ def without_effect(run: RunConfig) -> Findings:
         if run[f"{ROLLOUT}.{part}_length"] != run[source := f"data.max_{part}_length"]:
             yield run.error(f"{ROLLOUT}.{part}_length", f"follows from {source}", f"set {source}")
     for (switch, values), keys in READ_WITH.items():  # own code may read any
-        if run[switch] in values or (
-            run.rpg.external_lib and switch in (ESTIMATOR, LOSS_MODE)
-        ):
+        if run[switch] in values or (run.rpg.external_lib and switch in (ESTIMATOR, LOSS_MODE)):
             continue
         for key in keys:
             if run[key] != value_at(verl_defaults(), key):
