@@ -38,7 +38,7 @@ def _newest(run: RunConfig) -> Findings:
         torn = chosen.tracker is None and (run.directory / CONFIG).is_file()
         torn = torn and not any((passed / manifest.NAME).exists() for passed in chosen.passed_over)
         for reason in reasons:
-            yield run.error(DIRECTORY, reason, *(("the run begins again", "warning") if torn else (anew,)))
+            yield run.error(DIRECTORY, reason, "the run begins again" if torn else anew, "warning" if torn else "error")
         return
     for passed, why in chosen.passed_over.items():
         yield run.error(DIRECTORY, f"{passed.name}: {why}", f"resumes from {chosen.newest.name}", "warning")

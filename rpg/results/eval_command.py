@@ -77,7 +77,7 @@ def evaluation(trained: dict[str, Any], checkpoint: Path, out: Path, overrides: 
         OmegaConf.update(config, key, value)
     for one in map(parse, overrides):
         if one.key_or_group in (REWARD, JUDGE):  # which choose the function where a configuration is composed
-            given = {one.key_or_group: one.value()}
+            given: dict[str, Any] = {one.key_or_group: one.value()}
             function = function_of(given.get(REWARD), given.get(JUDGE))
             OmegaConf.update(config, FUNCTION, function, merge=False)
         for key in [one.key_or_group, *FOLLOWERS.get(one.key_or_group, ())]:
