@@ -16,14 +16,14 @@ OTHERS = (RESPONSE, CUT, REWARD)
 
 
 def load(question: str) -> pd.DataFrame:
-    """Return the table of a question: identity, gradient, fixed_point, rates or scope."""
+    """Return the table of a question: identity, gradient, rates or scope."""
     table = pd.read_parquet(RESULTS / "lab.parquet", filters=[("question", "==", question)])
     return table.drop(columns="question").dropna(axis="columns", how="all").reset_index(drop=True)
 
 
 def tables() -> list[str]:
     """Return Markdown: one table for each question; ± is the standard error over seeds."""
-    return [_identity(), _gradient(), _fixed_points(), _rates(), _scope_by_end()]
+    return [_identity(), _gradient(), _rates(), _scope_by_end()]
 
 
 def _identity() -> str:
@@ -38,17 +38,6 @@ def _gradient() -> str:
     rows = [[str(label), *(f"{row[key]:.2f} ± {row[f'{key}_se']:.2f}" for key in ("bias", "cosine"))]
             for label, row in lines.iterrows()]  # fmt: skip
     return markdown(["pi_old, samples 16 steps old", "bias", "cosine"], rows)
-
-
-def _fixed_points() -> str:
-    """J after exact gradients with a fixed reference; the code that made these lines last stood in commit 9f73c243."""
-    table = load("fixed_point")
-    table["J"] = table.reward - table.beta * table.kl_start
-    table = table.assign(best=table.J + table.gap).set_index(["label", "beta"])
-    betas, forms = (0.1, 0.3), ("FKL", "RKL", "UFKL", "URKL", "verl's k3", "RKL of responses")
-    rows = [[form, *(f"{table.J[form, beta]:.3f}" for beta in betas)] for form in forms]
-    rows.append(["maximum of J", *(f"{table.best['RKL', beta]:.3f}" for beta in betas)])
-    return markdown(["fixed reference", *(f"J, beta {beta}" for beta in betas)], rows)
 
 
 def best_rates() -> pd.DataFrame:
