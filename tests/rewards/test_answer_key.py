@@ -13,7 +13,9 @@ def test_every_pair() -> None:
 
 PART_OF_A_FORMULA = (
     r"$-\boxed{12}$; $5+\boxed{12}$; $\boxed{12}\times 10^4$; \boxed{12} thousand; $\frac{\boxed{12}}{4}$; "
-    r"\boxed{12}.5; $\boxed{12}^2$; $x \ne \boxed{12}$; $\boxed{12}\pi$"
+    r"\boxed{12}.5; $\boxed{12}^2$; $x \ne \boxed{12}$; $\boxed{12}\pi$; "
+    r"\sqrt[3]{\boxed{12}}; \log\boxed{12}; \frac{1}{\boxed{12}}; x_{\boxed{12}}; \boxed{12}a; \boxed{12}\ln 2; "
+    r"\boxed{12}:5; \boxed{12},000; \boxed{12} dozen"
 )
 BESIDE_TEXT = (
     r"$a+b=\boxed{12}$; - \boxed{12}; $\boxed{12}^\circ$; \boxed{12} m; Part (a) - \boxed{12}; **\boxed{12}**; "
@@ -29,6 +31,11 @@ RESPONSES = [
     ("Answer: 11\nNo, wait.\nAnswer: 12", 1, "12"),
     ("Answer: 12\nAnswer:", -1, ""),
     ("Answer: **", -1, ""),
+    ("**Answer:** **12** cm", 1, "12 cm"),
+    ("Answer:\n- 12", 1, "12"),
+    ("Answer: - 12", -1, "- 12"),
+    ("Answer:\n1. 12", 1, "12"),
+    (r"\boxed{\text{Answer: }12}", 1, r"\text{Answer: }12"),
     ("It is 12.", -1, ""),
     ("It is easy. So the answer is 12.", 1, "12."),
     ("It is easy.\nThe final answer is **12**", 1, "12**"),
