@@ -121,6 +121,7 @@ class RPGTrainer(PPOTrainer):
                 f"differ (algorithm.filter_groups.max_num_gen_batches={limit}): problems are too easy or too hard, or "
                 "the reward is the same for every response"
             )
+        watchdog.arm(self.config.rpg.stall_limit, self.config.rpg.time_limit)  # responses have arrived: no stall
         return self._add_prompts_to_generate(num_prompts)
 
     def _build_replay_buffer(self) -> BatchByPrompt:

@@ -107,14 +107,16 @@ def build(queue, tmp_path):
     return trainer
 
 
-def test_groups_that_are_filtered_are_replaced_so_often(build):
-    trainer = build()
+def test_groups_that_are_filtered_are_replaced_so_often(build, monkeypatch):
+    trainer, limits = build(), []  # a refill is no stall
+    monkeypatch.setattr("rpg.verl_plugin.watchdog.arm", lambda *given: limits.append(given))
     for trainer.global_steps in (7, 8):
         for _ in range(4):
             trainer.replay_buffer.refill_fn(2)
     with pytest.raises(RuntimeError, match="max_num_gen_batches=3"):
         trainer.replay_buffer.refill_fn(1)
     assert trainer.asked == 8 * [2]
+    assert len(limits) == 8
     build(algorithm__filter_groups__max_num_gen_batches=0).replay_buffer.refill_fn(100)
 
 
