@@ -85,7 +85,7 @@ def test_asynchronous_killed_and_started_again(start, tmp_path, kills):
     ]
     first = start(command=command)
     first.directory = directory
-    own = [directory / name for name in ("config.yaml", "environment.json")]
+    own = [directory / name for name in ("environment.json", "config.yaml")]
     until = time.monotonic() + PATIENCE
     while not own[-1].is_file() and time.monotonic() < until:  # then it holds the directory
         time.sleep(0.1)
