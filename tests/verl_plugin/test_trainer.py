@@ -88,6 +88,9 @@ def build(queue, tmp_path):
                 self.count(keys, "val", 4)
             return {"val-core/x/acc/mean@1": 0.5}
 
+        def _compute_old_log_prob(self, batch, metrics):  # aggregates the entropy so
+            return self.config.actor_rollout_ref.actor.loss_agg_mode
+
         def _compute_advantage(self, batch, metrics):
             return "verl's"
 
@@ -105,6 +108,12 @@ def build(queue, tmp_path):
         return made
 
     return trainer
+
+
+def test_the_entropy_is_a_mean_over_tokens_whatever_the_loss_is(build):
+    trainer = build(actor_rollout_ref__actor__loss_agg_mode="seq-mean-token-sum-norm")
+    assert trainer._compute_old_log_prob(None, {}) == "token-mean"
+    assert trainer.config.actor_rollout_ref.actor.loss_agg_mode == "seq-mean-token-sum-norm"
 
 
 def test_groups_that_are_filtered_are_replaced_so_often(build, monkeypatch):
