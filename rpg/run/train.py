@@ -50,7 +50,7 @@ def train(run: RunConfig, server: "Preloaded | None") -> int:
     if step := resumed_step(run):
         print(f"loads the checkpoint of step {step}", file=sys.stderr, flush=True)
     with redirected(log) as terminal:
-        screen = Screen(run, terminal, log)
+        screen, begin = Screen(run, terminal, log), log.stat().st_size if log else 0
         code, last, reached = FAILED, "", None
         try:
             try:
@@ -73,7 +73,7 @@ def train(run: RunConfig, server: "Preloaded | None") -> int:
         try:
             screen.close()
             if code == FAILED and log:
-                print(*end_of(log, stack=reached is not None), sep="\n", file=terminal)
+                print(*end_of(log, begin, stack=reached is not None), sep="\n", file=terminal)
             if last:
                 print(last, file=terminal)
         finally:
@@ -92,16 +92,17 @@ def limit(run: RunConfig, screen: Screen, error: Exception) -> str | None:
     return None
 
 
-def end_of(log: Path, *, stack: bool) -> list[str]:
+def end_of(log: Path, begin: int, *, stack: bool) -> list[str]:
     """Return the last lines of run.log or, if its task runner ended at a limit, the stack of the main thread.
 
+    begin: bytes of earlier starts, which may have ended at a limit, too.
     Ray brings the lines of its workers into the log a moment after these have ended.
     """
     until, arrived = time.monotonic() + LOG_DELAY, not stack
     while not arrived and time.monotonic() < until:
-        arrived = TIMEOUT.search(log.read_text(errors="replace"))
+        arrived = TIMEOUT.search(log.read_bytes()[begin:].decode(errors="replace"))
         time.sleep(LOOK_EVERY)  # then the lines after it have, too
-    *_, dump = TIMEOUT.split(log.read_text(errors="replace"))
+    *_, dump = TIMEOUT.split(log.read_bytes()[begin:].decode(errors="replace"))
     lines = [line for line in dump.splitlines() if line.strip()]
     stacks = [number for number, line in enumerate(lines) if line.endswith("(most recent call first):")]
     if not stack or not stacks:

@@ -96,12 +96,13 @@ def test_ctrl_c_ends_a_run_which_then_goes_on_where_it_was(terminal, tmp_path):
 
 def test_the_stack_that_is_shown_is_the_trainers_which_arrives_last(tmp_path):
     log, dump = tmp_path / "run.log", "Stack (most recent call first):\n  of {}\n"
-    log.write_text("Fatal Python error: Aborted\n" + dump.format("a worker"))
+    earlier = "Timeout (0:02:00)!\n" + dump.format("an earlier start")
+    log.write_text(earlier + "Fatal Python error: Aborted\n" + dump.format("a worker"))
     late = ["sh", "-c", 'sleep 1; cat >> "$0"', str(log)]
     with subprocess.Popen(late, stdin=subprocess.PIPE, text=True) as writer:
         writer.stdin.write("Timeout (0:02:00)!\n" + dump.format("a thread") + dump.format("the trainer"))
         writer.stdin.close()
-        assert end_of(log, stack=True)[1:-1] == dump.format("the trainer").splitlines()
+        assert end_of(log, len(earlier), stack=True)[1:-1] == dump.format("the trainer").splitlines()
 
 
 def test_a_failed_run_shows_the_end_of_its_log_and_what_to_do(terminal, tmp_path):
