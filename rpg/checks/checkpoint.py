@@ -35,8 +35,8 @@ def _newest(run: RunConfig) -> Findings:
         if chosen.tracker is not None and not reasons:
             reasons = [f"{TRACKER} says {chosen.tracker!r}, and there is no checkpoint; verl would start from scratch"]
         # a kill in the first save leaves neither tracker nor manifest: nothing is lost that was saved
-        torn = chosen.tracker is None and (run.directory / CONFIG).is_file()
-        torn = torn and not any((passed / manifest.NAME).exists() for passed in chosen.passed_over)
+        saved = any((passed / manifest.NAME).exists() for passed in chosen.passed_over)
+        torn = chosen.tracker is None and not saved and (run.directory / CONFIG).is_file()
         for reason in reasons:
             yield run.error(DIRECTORY, reason, "the run begins again" if torn else anew, "warning" if torn else "error")
         return

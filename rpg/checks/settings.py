@@ -5,6 +5,7 @@ A check is a function that preflight.py calls; the first sentence of its docstri
 
 from rpg.checks.loss import ESTIMATOR, LOSS_MODE
 from rpg.checks.off_policy import SCHEDULE, THRESHOLD, WEIGHT
+from rpg.config import verl_keys
 from rpg.config.run_config import RunConfig, logs_to
 from rpg.config.types import verl_defaults
 from rpg.config.verl_keys import ACTOR, CORRECTION, FSDP, FUNCTION, LOSS, MODEL, OPTIM, OVERLONG, REF, ROLLOUT, SEPARATE
@@ -60,9 +61,9 @@ def without_effect(run: RunConfig) -> Findings:
     for key, (values, message) in FIXED.items():
         if run[key] not in values:
             yield run.error(key, message, "remove it")
-    for part in ("prompt", "response"):
-        if run[f"{ROLLOUT}.{part}_length"] != run[source := f"data.max_{part}_length"]:
-            yield run.error(f"{ROLLOUT}.{part}_length", f"follows from {source}", f"set {source}")
+    for source, (length, *_) in verl_keys.FOLLOWERS.items():
+        if run[length] != run[source]:
+            yield run.error(length, f"follows from {source}", f"set {source}")
     for (switch, values), keys in READ_WITH.items():  # own code may read any
         if run[switch] in values or (run.rpg.external_lib and switch in (ESTIMATOR, LOSS_MODE)):
             continue

@@ -52,8 +52,10 @@ def freeze(run: RunConfig, *, contents: bool = True) -> RunConfig:
         trainer["resume_from_path"] = str(choice.newest)
     init = config["ray_kwargs"]["ray_init"]
     if os.environ.get("RAY_ADDRESS"):
-        for key in [*OF_A_NEW_RAY, *(["address"] if init.get("address") == "local" else [])]:  # of an evaluated run
+        for key in OF_A_NEW_RAY:
             init.pop(key, None)
+        if init.get("address") == "local":  # of an evaluated run
+            del init["address"]
     else:
         init.setdefault("address", "local")  # also if another Ray runs on this machine
     init["runtime_env"] = {**(init.get("runtime_env") or {})}
@@ -71,11 +73,10 @@ def _local(key: str, path: str) -> str:
 
 
 def environment(config: dict[str, Any], given: dict[str, str]) -> dict[str, str]:
-    """Return the environment variables of the run's processes, `given` by ray_init and ours.
+    """Return the environment variables of the run's processes: those `given` by ray_init, and ours.
 
-    Variables that are already set override rpg.env.
-
-    Excludes the variables that Ray sets in a cluster job, because Ray rejects one that is set twice.
+    Variables that are already set override rpg.env. Excludes the variables that Ray sets in a cluster job, because Ray
+    rejects one that is set twice.
     """
     defaults = {**wandb_environment(config), **config["rpg"]["env"]}
     variables = given | {name: os.environ.get(name, str(value)) for name, value in defaults.items()}

@@ -41,10 +41,15 @@ def contents(run: RunConfig) -> dict[str, Any]:
         "weights": _ends([*run.model.glob("*.safetensors"), *run.model.glob("*.bin")]),
         "tokenizer": _ends({file for pattern in TOKENIZER_FILES for file in tokenizer.glob(pattern)}) or str(tokens),
     }
-    code: dict[str, list[Any]] = {key: [run[key]] for key in CODE}
-    code[REWARD_FILE] = [source(run.own_reward)] if run.own_reward else []
-    code[EXTERNAL_LIB] = [source(name) for name in run.rpg.external_lib]
-    return made | {key: found for key, files in code.items() if (found := hashes(filter(None, files)))}
+    code = {key: hashes(filter(None, [run[key]])) for key in CODE}
+    code[REWARD_FILE] = code_hashes([run.own_reward])
+    code[EXTERNAL_LIB] = code_hashes(run.rpg.external_lib)
+    return made | {key: found for key, found in code.items() if found}
+
+
+def code_hashes(names: Iterable[str | None]) -> list[str]:
+    """Return the hash of each file, pkg://MODULE or module that has a file here."""
+    return hashes(filter(None, map(source, filter(None, names))))
 
 
 def source(name: str) -> Path | None:

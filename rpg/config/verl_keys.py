@@ -74,6 +74,12 @@ VALIDATION = (
     f"{FUNCTION}.reward_kwargs",
 )  # fmt: skip
 
+# What verl reads in the place of a length, and the recipe derives from it; a resolved configuration no longer does.
+FOLLOWERS = {
+    "data.max_prompt_length": [f"{ROLLOUT}.prompt_length"],
+    "data.max_response_length": [f"{ROLLOUT}.response_length", "reward.reward_kwargs.max_resp_len"],
+}
+
 # What is opened as a path: written without ~ and without a / at its end.
 PATHS = (
     f"{MODEL}.path", f"{MODEL}.tokenizer_path", f"{MODEL}.hf_config_path", "data.train_files", "data.val_files",

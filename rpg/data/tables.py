@@ -85,9 +85,11 @@ def to_problem(source: DataSet, keep: Sequence[str], row: dict[str, Any], split:
     if source.repository and isinstance(answer, list):  # OlympiadBench: an element per part of the answer
         answer = ", ".join(answer_text(part, place) for part in answer)
     truth = answer_text(answer, place)
-    if not (isinstance(text, str) or text is None or text != text):  # NaN
+    if text is None or text != text:  # NaN
+        return "empty problem"
+    if not isinstance(text, str):
         raise UserError(f"{place}, question: {text!r:.80} is a {type(text).__name__}; write it as text")
-    if not isinstance(text, str) or not text.strip():
+    if not text.strip():
         return "empty problem"
     if source.split != "both" and NOT_ENGLISH.search(text):
         return "not English"

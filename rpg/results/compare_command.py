@@ -63,6 +63,7 @@ def compare(first: list[Run], second: list[Run]) -> tuple[list[dict[str, Any]], 
     """
     sides, found, notes = (first, second), list[dict[str, Any]](), list[str]()
     runs, single = [*first, *second], len(first) == len(second) == 1
+    measured_apart = unlike(runs)
     for benchmark in dict.fromkeys(name for run in runs for name in run.accuracies):
         if lacking := [run.name for run in runs if benchmark not in run.accuracies]:
             notes.append(f"{benchmark} is not compared: {', '.join(lacking)} did not validate it")
@@ -73,11 +74,10 @@ def compare(first: list[Run], second: list[Run]) -> tuple[list[dict[str, Any]], 
         lasts = [[float(series.iloc[-1]) for series in own] for own in points]
         problems = [by_problem(own[0].samples(series.index[-1], benchmark))["mean"]
                     for own, (series, *_) in zip(sides, points, strict=True)] if single else None  # fmt: skip
-        outcome = difference(sides, lasts, problems)
-        found.append({"outcome": f"{benchmark} accuracy", **outcome, "clear": outcome["clear"] and not apart})
-    if keys := unlike(runs):
-        notes.append(f"the accuracies do not compare: {', '.join(keys)} differ")
-        found = [{**outcome, "clear": False} for outcome in found]
+        outcome = {"outcome": f"{benchmark} accuracy", **difference(sides, lasts, problems)}
+        found.append(outcome | ({"clear": False} if apart or measured_apart else {}))
+    if measured_apart:
+        notes.append(f"the accuracies do not compare: {', '.join(measured_apart)} differ")
     rewards = [[run.training_reward for run in own] for own in sides]
     if steps := sorted(set.intersection(*(set(series.index) for own in rewards for series in own))):
         means = [[float(series.loc[steps].mean()) for series in own] for own in rewards]

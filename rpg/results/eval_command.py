@@ -13,7 +13,7 @@ from rpg.config import flags
 from rpg.config.compose import parse
 from rpg.config.record import recorded
 from rpg.config.run_config import RunConfig
-from rpg.config.verl_keys import ACTOR, FUNCTION, JUDGE, REWARD, ROLLOUT
+from rpg.config.verl_keys import ACTOR, FOLLOWERS, FUNCTION, JUDGE, REWARD
 from rpg.diagnostics import UserError
 from rpg.files.atomic import METRICS
 from rpg.results.checkpoints import find_checkpoint
@@ -23,12 +23,6 @@ from rpg.results.table import build_table
 from rpg.rewards import JUDGES
 from rpg.rewards.user_reward import function_of
 from rpg.run.start import begin, dry_run
-
-# what followed from a key before the run's file was resolved
-FOLLOWERS = {
-    "data.max_prompt_length": [f"{ROLLOUT}.prompt_length"],
-    "data.max_response_length": [f"{ROLLOUT}.response_length", "reward.reward_kwargs.max_resp_len"],
-}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

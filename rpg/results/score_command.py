@@ -21,7 +21,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from rpg.config.record import CONTENTS, hashes, source
+from rpg.config.record import CONTENTS, code_hashes
 from rpg.config.verl_keys import FUNCTION, REWARD_FILE
 from rpg.data.readers import read_file
 from rpg.diagnostics import ABSENT, UserError, shown
@@ -129,11 +129,8 @@ def score_run(scored: Run, config: dict[str, Any], out: Path) -> list[str]:
     for step, samples in judged.items():
         samples.to_json(out / SAMPLES / f"{step}.jsonl", orient="records", lines=True)
     (out / CONFIG).write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
-    environment, file = copy.deepcopy(scored.environment), value_at(config, REWARD_FILE)
-    environment[CONTENTS] = {
-        **environment.get(CONTENTS, {}),
-        REWARD_FILE: hashes([source(file) or file] if file else []),
-    }
+    scorer = {REWARD_FILE: code_hashes([value_at(config, REWARD_FILE)])}
+    environment = scored.environment | {CONTENTS: scored.environment.get(CONTENTS, {}) | scorer}
     (out / ENVIRONMENT).write_text(json.dumps(environment, indent=2) + "\n", encoding="utf-8")
     for step, samples in judged.items():  # last: a directory with this file is a run
         means = samples.groupby("data_source")["acc"].mean().rename(scored.validations)
@@ -146,7 +143,7 @@ def try_reward(reward: Callable[..., Any], rows: Path) -> int:
 
     Returns 1 if the function raises, returns several sets of keys, or scores wrong answers like right ones or above.
     """
-    scores, failed, prompt, keys = dict[str, list[float]](), 0, None, set[tuple[str, ...]]()
+    scores, failed, prompt = dict[str, list[Score]](), 0, None
     for place, row in islice(read_file(rows), ROWS):
         prompt, extra = row.get("prompt", ""), row.get("extra_info")
         key = value_at(row, "reward_model.ground_truth", ABSENT)
@@ -161,14 +158,14 @@ def try_reward(reward: Callable[..., Any], rows: Path) -> int:
                 result, failed = score, failed + 1
             else:
                 result = ", ".join(f"{key} {value:g}" for key, value in score.items() if isinstance(value, float))
-                scores.setdefault(kind, []).append(score["score"])
-                keys.add(tuple(score))
+                scores.setdefault(kind, []).append(score)
             print(f"{place}, {kind} ({shown(' '.join(response.split()))[:60]}): {result}, {milliseconds:.1f} ms")
     print(f"{failed} raised")
-    if len(keys) > 1:
-        print(f"error: returns other keys for other responses: {'; '.join(map(', '.join, keys))}")
+    returned = {tuple(score) for own in scores.values() for score in own}
+    if len(returned) > 1:
+        print(f"error: returns other keys for other responses: {'; '.join(map(', '.join, returned))}")
         return 1
-    means = {kind: statistics.fmean(own) for kind, own in scores.items()}
+    means = {kind: statistics.fmean(score["score"] for score in own) for kind, own in scores.items()}
     print("mean score:", ", ".join(f"{kind} {mean:g}" for kind, mean in means.items()) or "none")
     if len(means) == 2 and means["right"] <= means["wrong"]:
         print(f"error: wrong answers score as high as right ones; {blind_to(prompt)}")

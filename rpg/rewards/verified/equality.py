@@ -248,10 +248,11 @@ def stated_values(item: Structure) -> list[Structure]:
         return []
     if not all(map(_is_plain, sides[:-1])) or any(map(_contradict, signs, sides, sides[1:])):
         return []
+    if signs[-1] != "\\approx" or is_name(sides[-2]):
+        return [read(sides[-1])]
     # of 336 \\approx 337 only the last is stated: two numbers would be two answers
     is_number = DECIMAL.fullmatch(sides[-2]) or getattr(constant(sides[-2]), "denominator", 0) == 1
-    is_exact_too = signs[-1] == "\\approx" and not is_name(sides[-2]) and not is_number
-    return [read(side) for side in sides[-1 - is_exact_too :]]
+    return [read(side) for side in sides[-1 if is_number else -2 :]]
 
 
 def _is_plain(text: str) -> bool:
