@@ -1,4 +1,4 @@
-"""A response's answer: after the last "Answer:", else in the last box (\\boxed or \\fbox); responses to try a judge."""
+"""A response's answer: after the last "Answer:", in the last box (\\boxed or \\fbox), ...; responses to try a judge."""
 
 import re
 from collections.abc import Mapping
@@ -17,7 +17,10 @@ STATEMENT = re.compile(
     r"(?:(?:final|correct)\s+)?answer\s+is\b[*_: \t]*(\S[^\n]*)\s*$",
     re.IGNORECASE,
 )
-SIGN_OFF = re.compile(r"\s*I hope (?:it|this) is correct[.!]?\s*$", re.IGNORECASE)  # as Minerva's prompt asks for
+TAGGED = re.compile(r"<answer>(?!.*<answer>)(.*)</answer>\s*$", re.DOTALL)
+LAST_LINE = re.compile(r"(?:^|\n)#{4}[ \t]+(\S[^\n]*)$")  # of GSM8K's answers: "#### 72"
+# as Minerva's prompt asks for; a tokenizer's end
+SIGN_OFF = re.compile(r"\s*(?:(?:I hope (?:it|this) is correct[.!]?|<\|[a-z_]+\|>|</s>)\s*)+$", re.IGNORECASE)
 THOUGHTS, THOUGHT = "<think>", "</think>"  # begin and end of a reasoning model's thoughts
 # a box up to its content: y_1 = \boxed{7}, \fbox {7}, \boxed 7; "\boxed form" is none
 BOX = re.compile(r"(?P<name>(?<![A-Za-z\\])[A-Za-z](?:_(?:\w|\{\w+\}))?\s*=\s*)?\\(?:boxed|fbox)(?![A-Za-z])\s*")
@@ -53,22 +56,26 @@ def extract_answer(response: str) -> str:
     It is the rest of the line after the last "Answer:" or, if that is empty, the next non-empty line, up to the end of
     the mathematics, brace or code fence that it opens. Without "Answer:" it is the content of the last box, with the
     boxes that commas or "and" join to it; "" if the response ends inside that box, or the box is a part of a formula;
-    without a box, that of a last line "The answer is 12." Thoughts before </think> do not count if text follows it,
+    without a box, that of a last line "The answer is 12." or "#### 12". If the response ends with <answer>...</answer>,
+    only its content is read, which may be the answer itself. Thoughts before </think> do not count if text follows it,
     and thoughts without </think> never.
     Only the last 300 characters are read, so the cost does not grow with the response.
     """
     if response.rfind(THOUGHTS) > response.rfind(THOUGHT):  # the limit cut them off
         return ""
     thoughts, _, conclusion = response[-TAIL_CHARS:].rpartition(THOUGHT)
-    tail = conclusion if conclusion.strip() else thoughts
+    tail = SIGN_OFF.sub("", conclusion if conclusion.strip() else thoughts)
+    if tagged := TAGGED.search(tail):
+        tail = tagged[1].strip()
     inside = [range(start, end) for start, _, _, end in boxes(tail)]  # \boxed{\text{Answer: } 7}
     if marks := [mark for mark in ANSWER_MARK.finditer(tail) if not any(mark.start() in box for box in inside)]:
         answer = stated_answer(tail[marks[-1].end() :])
     elif BOX.search(tail):
         return boxed_list(tail)
     else:
-        answer = statement[1] if (statement := STATEMENT.match(tail)) else ""
-    return SIGN_OFF.sub("", answer)
+        statement = STATEMENT.match(tail) or LAST_LINE.search(tail.rstrip())
+        answer = statement[1] if statement else tail if tagged else ""
+    return answer
 
 
 def stated_answer(text: str) -> str:

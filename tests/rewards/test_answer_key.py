@@ -68,6 +68,12 @@ RESPONSES = [
     ("<think>Answer: 11</think>\nAnswer: 12\n<think>Is it?", -1, ""),
     ("Answer: 12\n" + "and so on " * 40, -1, ""),  # 400 characters later it no longer counts
     ("preanswer: 12", -1, ""),
+    ("<think>Answer: 11</think>\n<answer> 12\n</answer>\n", 1, "12"),
+    ("<answer>11</answer><answer>\\boxed{12}</answer>", 1, "12"),
+    ("<answer>12</answer> or rather 11", -1, ""),
+    ("It is 3 x 4.\n#### 12", 1, "12"),
+    ("<answer>12</answer><|im_end|>", 1, "12"),
+    ("#### 12\nNow it is clear.", -1, ""),
 ]
 
 

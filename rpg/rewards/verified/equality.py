@@ -23,6 +23,7 @@ from rpg.rewards.verified.formula import COUNTERS, DECIMAL, Node, Unreadable, nu
 from rpg.rewards.verified.normalize import DOUBT
 from rpg.rewards.verified.structure import (
     ABSOLUTE,
+    FLIPPED,
     INFINITY,
     INTERVALS,
     PARTS_OF_LINE,
@@ -42,10 +43,11 @@ MAX_ITEMS = 40  # length of a list, to bound the matching
 End = Fraction | float  # an end of a region; floats are infinities
 SIGNS = {"<": operator.lt, "\\le": operator.le, "=": operator.eq}
 SIGNS |= {">": operator.gt, "\\ge": operator.ge, "\\ne": operator.ne}
-FLIPPED = {">": "<", "\\ge": "\\le"}
+BRACKETS = {("<", "<"): "()", ("<", "\\le"): "(]", ("\\le", "<"): "[)", ("\\le", "\\le"): "[]"}
 NAMES = re.compile(r"\\text\s*\{[^{}]*\}|\\[A-Za-z]+|[A-Za-z](?:_(?:\w|\{\w\}))?")
 FUNCTION = re.compile(r"([A-Za-z])\s*\(\s*([a-df-hj-z])\s*\)\s*=")  # f(e) is a value
 CONSTANT = re.compile(r"(?:K|[Cc](?:_[01]|_\{1\})?)")  # of integration
+PARAMETERS = frozenset("ackCK")  # of all solutions f(x) = cx
 INTEGRATED = re.compile(rf"\+\s*{CONSTANT.pattern}$|(?:^|[-+=])\s*{CONSTANT.pattern}\s*e\s*\^")  # x^2 + C, y = Ce^x
 FAMILY = re.compile(  # \\frac{\\pi}{3} + 2k\\pi or (2k+1)\\pi: no other letter, root, power or denominator
     r"(?=.*(?:\(2[kmn]|(?<![kmn])(?<![kmn] )\\pi(?!\s*[kmn])))"
@@ -56,6 +58,7 @@ ANY_INTEGER = re.compile(  # after \frac{\pi}{4} + k\pi
     r"[\s,;(]+(?:(?:where|for|with|and) )?(?:(?:any|all|some) )?"
     r"(?:integers? ([a-z])|([a-z])\s*\\in\s*(?:\\mathbb\s*\{Z\}|Z)|([a-z]) (?:is|be) an? integer)(?:\)|\s*\\\})?$"
 )
+SET_OF = re.compile(r"\\\{\s*(\w)\s*[|:](?=\s*\1\s*=)")  # \{x | x = k\pi, k \in Z\}
 FOR_ALL = re.compile(
     r"(?<=\S)[\s,;(]*(?:\\text\s*\{\s*)?(?:\\forall|for (?:all|any|every|each)(?![a-z]|[\s}]*[0-9])).*$"
 )
@@ -91,7 +94,7 @@ def _without_integer(text: str) -> tuple[str, str]:
     """Return a text without "k is an integer" at its end, and k; the text and "" if it does not say so."""
     plain = " ".join(TEXT.sub(r" \1 ", text).split())
     match = ANY_INTEGER.search(plain)
-    return (plain[: match.start()], match[match.lastindex or 0]) if match else (text, "")
+    return (SET_OF.sub("", plain[: match.start()]), match[match.lastindex or 0]) if match else (text, "")
 
 
 def _without_domain(text: str, other: str) -> str:
@@ -106,7 +109,8 @@ def _renamed(answer: str, truth: str, integer: str, truth_integer: str) -> str:
     found = (NAMES.findall(text.rpartition("=")[2]) for text in (answer, truth))
     names, truth_names = ({name for name in each if name[0] != "\\"} for each in found)  # no commands
     old, new = names - truth_names, truth_names - names
-    is_argument = functions[0] and functions[1] and functions[0][1] == functions[1][1]
+    is_function = functions[0] and functions[1] and functions[0][1] == functions[1][1]
+    is_argument = is_function and functions[0][2] != functions[1][2]
     if is_argument:
         old, new = ({function[2]} for function in functions if function)
     elif len(old | new) > 2:
@@ -117,7 +121,8 @@ def _renamed(answer: str, truth: str, integer: str, truth_integer: str) -> str:
     # other letters are quantities, as the m and l of a pendulum
     is_integer = name == truth_integer or (old == {integer} and not others)
     is_constant = all(map(CONSTANT.fullmatch, (*old, name))) and others in map(set, "txyz") and INTEGRATED.search(truth)
-    is_free = is_argument or is_integer or is_constant or (old <= COUNTERS and FAMILY.fullmatch(truth))
+    is_factor = is_function and others == {functions[1][2]} and old | new <= PARAMETERS
+    is_free = is_argument or is_integer or is_constant or is_factor or (old <= COUNTERS and FAMILY.fullmatch(truth))
     return NAMES.sub(lambda match: name if match[0] in old else match[0], answer) if is_free else answer
 
 
@@ -130,6 +135,8 @@ def same(answer: Structure, truth: Structure) -> bool:
             return same_region(answer, truth)
         except (Unreadable, *UNDEFINED):
             pass  # ends with variables are compared as text
+    if isinstance(answer, Items) != isinstance(truth, Items):
+        answer, truth = _as_interval(answer), _as_interval(truth)
     if isinstance(answer, Relation) or isinstance(truth, Relation):
         return same_relation(answer, truth)
     if isinstance(answer, Items) != isinstance(truth, Items):
@@ -137,6 +144,13 @@ def same(answer: Structure, truth: Structure) -> bool:
     if isinstance(answer, Items) and isinstance(truth, Items):
         return same_items(answer, truth)
     return isinstance(answer, str) and isinstance(truth, str) and same_value(answer, truth)
+
+
+def _as_interval(item: Structure) -> Structure:
+    """Return 0 \\le x < a as [0, a), and other items as they are."""
+    if not isinstance(item, Relation) or item.signs not in BRACKETS or not is_name(item.sides[1]):
+        return item
+    return Items(BRACKETS[item.signs], (read(item.sides[0]), read(item.sides[2])))
 
 
 def _opened(item: Structure) -> Structure:
@@ -150,12 +164,16 @@ def same_items(answer: Items, truth: Items) -> bool:
     """Return whether two lists agree: tuples in order, sets and plain lists in any order; a set is not a tuple."""
     if {answer.kind, truth.kind} in ({"matrix", "()"}, {"matrix", "[]"}):  # (1, 2) for a column, [[1, 2], [3, 4]]
         answer, truth = _as_row(answer), _as_row(truth)
+    if answer.kind != truth.kind and (opened := (_opened(answer), _opened(truth))) != (answer, truth):
+        return same(*opened)  # {(1, 2)} for (1, 2)
     if len(answer.items) != len(truth.items) or len(answer.items) > MAX_ITEMS:
         return False
     answer, truth = (item._replace(kind=",") if item.kind == "point" else item for item in (answer, truth))
     for named, bare in ((answer, truth), (truth, answer)):
         if bare.kind == "()" and named.kind == ",":
             return _same_coordinates(named, bare)
+    if _is_indexed(answer) != _is_indexed(truth):
+        answer, truth = _without_index(answer), _without_index(truth)
     if answer.kind == truth.kind and answer.kind not in (",", "{", "or", "and"):
         return all(map(same, answer.items, truth.items))
     names = {item.sides[0].partition("_")[0] if is_assignment(item) else "" for item in truth.items}
@@ -171,6 +189,18 @@ def same_items(answer: Items, truth: Items) -> bool:
             return False
         left.remove(match)
     return True
+
+
+def _is_indexed(item: Items) -> bool:
+    """Return whether these are x_1 = 2, x_2 = 3."""
+    return all(is_assignment(one) and "_" in one.sides[0] for one in item.items)
+
+
+def _without_index(item: Items) -> Items:
+    """Return x = 2, x = 3 for x_1 = 2, x_2 = 3, if all have one name."""
+    named = [(one.sides[0].partition("_")[0], one.sides[1]) for one in item.items if is_assignment(one)]
+    is_one = len({name for name, _ in named}) == 1 and len(named) == len(item.items)
+    return Items(",", tuple(Relation(sides, ("=",)) for sides in named)) if is_one else item
 
 
 def _as_row(item: Items) -> Items:

@@ -21,7 +21,7 @@ MEASURE = re.compile(
     rf"\|[A-Z]{{2}}\||{PART}(?:\s*:\s*{PART})+|"
     r"\\frac\s*\{[A-Z]{2}\}\s*\{[A-Z]{2}\}|[A-Z]{2}/[A-Z]{2}|P\s*\([^()]*\)|\\(?:lim|int|sum|prod)(?![a-z]).*|"
     rf"{DERIVATIVE.pattern}|[A-Z]\s*\\c[au]p\s*[A-Z]|\|[a-z]\||[A-Za-z]'*\(-?[0-9]+\)|"
-    r"\\(?:sin|cos|tan)\s*[A-Z]|\\(?:gcd|max|min)(?![a-z]).*"
+    r"\\(?:sin|cos|tan)\s*(?:[A-Z]|\\(?:alpha|beta|gamma|theta|phi)(?![a-z]))|\\(?:gcd|max|min)(?![a-z]).*"
 )
 NO_NAMES = frozenset(("e", "i", INFINITY, "\\emptyset"))
 OPENING, CLOSING = "([{", ")]}"
@@ -32,6 +32,7 @@ SEPARATOR = re.compile(r"[,;]|\\text\{\s*(?:and|or)\s*\}|(?<![A-Za-z\\])(?:and|o
 LIST_COMMA = re.compile(r"[0-9],(?![0-9]{3}(?![0-9]))[0-9]")  # then 54,108 are two numbers, else one
 NO_THOUSANDS = re.compile(rf"(?!(?<=[0-9]),[0-9]{{3}}(?![0-9]))(?:{SEPARATOR.pattern})")
 RELATION = re.compile(r"\\(?:le|ge|ne|in|approx|equiv|notin|subset|to)(?![A-Za-z])|[=<>]")
+FLIPPED = {">": "<", "\\ge": "\\le"}
 INEQUALITIES = frozenset(("<", ">", "\\le", "\\ge", "\\ne"))
 ABSOLUTE = re.compile(r"\|\s*(\S+?)\s*\|")
 UNION = re.compile(r"\\cup(?![A-Za-z])")
@@ -45,6 +46,7 @@ MATRIX = re.compile(
 EITHER_SIGN = re.compile(r"\\(?:pm|mp)(?![A-Za-z])")
 OPPOSITE, MAX_SIGNS = {"+": "-", "-": "+"}, 3
 LABEL = re.compile(r"(?:\\text\s*\{\s*)?([A-Za-z][A-Za-z ]{2,}?)\s*(?:\}\s*:|:\s*\}|:)\s*(?=[^\s:])")  # Ann: 3
+POINT = re.compile(r"([A-Z](?:'|_\{?\w\}?)?)\s*(\(.*\))")  # A(1, 2)
 RULE = re.compile(r"[|:]")
 MEMBER = re.compile(r"\\in(?![a-z])")
 NOTHING = re.compile(
@@ -218,6 +220,8 @@ def _read_relation(sides: list[str], signs: list[str]) -> Structure:
         left, right = (split(inside[1], SEPARATOR)[0] for inside in (names, values))
         if len(left) == len(right) and all(is_name(name) for name in left):
             return Items("point", tuple(map(_assign, left, right)))
+    if len(signs) > 1 and FLIPPED.keys() >= {*signs}:  # 3 > x > 1
+        sides, signs = sides[::-1], [FLIPPED[sign] for sign in reversed(signs)]
     return Relation(tuple(sides), tuple(signs))
 
 
@@ -247,11 +251,14 @@ def _read_brackets(text: str) -> Structure:
     """Read a tuple, a set or a bracketed value."""
     pair = enclosed(text)
     if not pair:
-        return text
+        point = POINT.fullmatch(text)
+        coordinates = read(point[2]) if point else text
+        return _assign(point[1], point[2]) if point and isinstance(coordinates, Items) else text
     opening, inside, closing = pair
     parts, separators = split(inside, SEPARATOR)
-    if opening in ("\\{", "{") and (separators or opening == "\\{"):
-        if split(inside, RULE)[1]:
+    is_rule = bool(split(inside, RULE)[1])
+    if opening in ("\\{", "{") and (separators or opening == "\\{" or is_rule):
+        if is_rule:
             return _read_rule(inside) or text
         content = _read_list(parts, separators) if separators else read(inside)  # also \{\pm 1\}
         return Items("{", content.items if isinstance(content, Items) and content.kind == "," else (content,))
