@@ -7,7 +7,10 @@ from rpg.names import CLIP_BRANCHES, CLIP_SCOPES, LOSSES, MOVING_REFERENCES, RHO
 from rpg.verl_plugin.schedule_free import OPTIMIZER, asked_for
 
 WITH_GROUPS = ("rpg", "grpo", "rloo", "opo", "gpg")  # estimators whose baseline is 0 in a group of one
-CLIPS = {"sapo": "none", "gpg": "none", "gspo": "hard", "cispo": "hard"}  # what verl's losses read, if not all
+# what verl's losses read, if not all
+CLIPS = dict.fromkeys(("sapo", "gpg", "dro", "kl_cov"), "none") | dict.fromkeys(
+    ("gspo", "cispo", "clip_cov", "geo_mean"), "hard"
+)
 LOSS_MODE, REFERENCE, ESTIMATOR = f"{LOSS}.loss_mode", "rpg.reference.mode", "algorithm.adv_estimator"
 
 
@@ -21,6 +24,7 @@ def read_by_the_loss(run: RunConfig) -> Findings:
         f"{LOSS}.clip_branch": (clip == "ppo", (None, CLIP_BRANCHES[0])),
         f"{LOSS}.z_old": (divergence in ("ufkl", "urkl") and not of_responses, (None, 1.0)),
         "rpg.rho_bound": (divergence in ("fkl", "ufkl") and of_responses, (None, RHO_BOUND)),
+        f"{ACTOR}.loss_agg_mode": (run[LOSS_MODE] != "sapo", ("token-mean", "seq-mean-token-mean")),
         f"{ACTOR}.clip_ratio_low": (rule != "none", (0.2,)),  # of the group `clip`
         f"{ACTOR}.clip_ratio_high": (rule != "none", (0.28,)),
         f"{ACTOR}.clip_ratio_c": (rule not in ("none", "hard"), (10.0,)),

@@ -21,10 +21,14 @@ ULYSSES = "ulysses_sequence_parallel_size"
 # effect, and what happens with another
 FIXED = {
     f"{ACTOR}.clip_ratio": ((0.2,), "is not read; clip=LOW_HIGH sets clip_ratio_low and clip_ratio_high"),
+    f"{ACTOR}.grad_clip": ((1.0,), f"is not read; set {OPTIM}.clip_grad"),
+    "actor_rollout_ref.nccl_timeout": ((600,), "is not read"),
+    "algorithm.use_pf_ppo": ((False,), "is not read: verl's V1 trainer has no PF-PPO"),
+    f"{CORRECTION}.loss_type": (("ppo_clip",), f"is not read: {LOSS_MODE} is the loss"),
+    f"{ROLLOUT}.multi_turn.enable": ((False,), f"is not read: {ROLLOUT}.agent.default_agent_loop chooses the loop"),
     "trainer.default_hdfs_dir": ((None,), "is not read with FSDP: verl copies nothing there"),
     f"{ROLLOUT}.repetition_penalty": ((None, 1.0), "is not read: verl always sends 1"),
     f"{ROLLOUT}.do_sample": ((True,), f"is not read: rollouts are sampled at {ROLLOUT}.temperature"),
-    "trainer.balance_batch": ((True,), "is not read: verl's V1 trainer always balances the ranks' tokens"),
     f"{OPTIM}.warmup_style": ((None,), "is deprecated, and would replace lr_scheduler_type; set that"),
     "data.truncation": (("left", "error"), "is not read: longer prompts are refused, or left out by a filter"),
     "data.reward_fn_key": (("data_source",), "is not read: the column data_source chooses the score"),
@@ -52,6 +56,7 @@ READ_WITH = {
     (LOSS_MODE, ("sapo",)): [f"{ACTOR}.tau_pos", f"{ACTOR}.tau_neg"],
     (LOSS_MODE, ("clip_cov",)): [f"{LOSS}.clip_cov_{name}" for name in ("ratio", "lb", "ub")],
     (LOSS_MODE, ("kl_cov",)): [f"{LOSS}.kl_cov_ratio", f"{LOSS}.ppo_kl_coef"],
+    (LOSS_MODE, ("dro",)): [f"{LOSS}.dro_beta"],
     (f"{OPTIM}.lr_scheduler_type", ("cosine",)): [f"{OPTIM}.min_lr_ratio", f"{OPTIM}.num_cycles"],
 }  # fmt: skip
 

@@ -62,7 +62,7 @@ RESUMABLE = (
          "max_critic_ckpt_to_keep", "n_gpus_per_node", "nnodes", "project_name", "ray_wait_register_center_timeout",
          "resume_from_path", "resume_mode", "rollout_data_dir", "save_freq", "test_freq", "total_epochs",
          "total_training_steps", "val_before_train", "val_only", "validation_data_dir"),
-    "actor_rollout_ref.nccl_timeout", "algorithm.filter_groups.max_num_gen_batches", "critic", "distillation",
+    "algorithm.filter_groups.max_num_gen_batches", "critic", "distillation",
     "reward.reward_model", "global_profiler", "ray_kwargs", "reward.num_workers", "transfer_queue",
 )  # fmt: skip
 

@@ -29,12 +29,15 @@ CASES: dict[str, list] = {
     "without_effect": [
         [f"{A}.clip_ratio=0.3"], [f"+{R}.repetition_penalty=1.1"], ["reward.custom_reward_function.path=/mine.py"],
         [f"{A}.optim.lr_warmup_steps_ratio=0.1"], [f"{M}.lora_adapter_path=/a"],
-        ["trainer.balance_batch=false"], [f"{A}.optim.warmup_style=cosine"], [f"{R}.do_sample=false"],
+        [f"{A}.optim.warmup_style=cosine"], [f"{R}.do_sample=false"],
         ["distillation.enabled=true"], [f"{R}.response_length=16"],
         [f"{A}.kl_loss_coef=0.01"], ["method=kl_in_reward", f"{A}.kl_loss_type=k3"], [f"{IS}_threshold=5"],
         ["trainer.v1.colocate_async.num_warmup_batches=3"], ["method=dapo", f"{A}.tau_pos=2.0"],
         ["algorithm.gamma=0.9"], ["algorithm.norm_adv_by_std_in_grpo=false"], [f"{M}.lora_alpha=7"],
         ["data.truncation=right"], [f"{A}.policy_loss.ppo_kl_coef=0.5"], [f"{A}.optim.num_cycles=1.5"],
+        [f"{A}.grad_clip=0.5"], ["algorithm.use_pf_ppo=true"], [f"{R}.multi_turn.enable=true"],
+        ["actor_rollout_ref.nccl_timeout=3600"], ["pi_old=behavior", f"{CORRECTION}.loss_type=reinforce"],
+        [f"{A}.policy_loss.dro_beta=0.5"],
     ],
     "mini_batches": [
         [f"{A}.ppo_mini_batch_size=24"], (["trainer.n_gpus_per_node=3"], [f"{A}.ppo_mini_batch_size=16"]),
@@ -60,7 +63,9 @@ CASES: dict[str, list] = {
         [f"{R}.val_kwargs.do_sample=false"],
     ],
     "read_by_the_loss": [
-        ["method=sapo", f"{A}.clip_ratio_low=0.1"], ["method=gspo", f"{A}.clip_ratio_c=5"],
+        ["method=sapo", f"{A}.clip_ratio_low=0.1"], ["method=null", f"{L}=kl_cov", f"{A}.clip_ratio_low=0.1"],
+        (["method=null", f"{L}=sapo", f"{A}.loss_agg_mode=seq-mean-token-sum"],
+         [f"{A}.loss_agg_mode=seq-mean-token-sum"]), ["method=gspo", f"{A}.clip_ratio_c=5"],
         (["method=null", f"{L}=rpg_urkl"], [f"{L}=rpg_urkl"]),
         [f"{L}=rpg_fkl", f"+{A}.policy_loss.z_old=2.0"], [f"+{A}.policy_loss.clip_scope=none"],
         ["method=rpg_rf", f"{A}.clip_ratio_low=0.1"], ["method=rpg_rf_clip_hard", f"{A}.clip_ratio_c=3"],
