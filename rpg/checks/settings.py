@@ -29,6 +29,7 @@ FIXED = {
     "trainer.default_hdfs_dir": ((None,), "is not read with FSDP: verl copies nothing there"),
     f"{ROLLOUT}.repetition_penalty": ((None, 1.0), "is not read: verl always sends 1"),
     f"{ROLLOUT}.do_sample": ((True,), f"is not read: rollouts are sampled at {ROLLOUT}.temperature"),
+    f"{OPTIM}.total_training_steps": ((-1,), "is not read: verl sets it to trainer.total_training_steps"),
     f"{OPTIM}.warmup_style": ((None,), "is deprecated, and would replace lr_scheduler_type; set that"),
     "data.truncation": (("left", "error"), "is not read: longer prompts are refused, or left out by a filter"),
     "data.reward_fn_key": (("data_source",), "is not read: the column data_source chooses the score"),
@@ -80,7 +81,7 @@ def without_effect(run: RunConfig) -> Findings:
     steps, ratio, adapter = f"{OPTIM}.lr_warmup_steps", f"{OPTIM}.lr_warmup_steps_ratio", f"{MODEL}.lora_adapter_path"
     if run[ratio] and run[steps] > 0:
         yield run.error(ratio, f"is not read with {run.shown(steps)}", f"set {steps}=-1")
-    for key in (adapter, f"{MODEL}.lora_alpha"):
+    for key in (adapter, *(f"{MODEL}.{name}" for name in ("lora_alpha", "target_modules", "exclude_modules"))):
         if run[key] != value_at(verl_defaults(), key) and not run[f"{MODEL}.lora_rank"]:
             yield run.error(key, "is not read without a rank", f"set {MODEL}.lora_rank")
 

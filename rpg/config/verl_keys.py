@@ -35,8 +35,7 @@ def _in(section: str, *names: str) -> list[str]:
 # model off; verl repeats other settings there.
 RESUMABLE = (
     *_in(ACTOR,
-         "checkpoint", "ppo_max_token_len_per_gpu", "ppo_micro_batch_size_per_gpu", "profiler", "use_fused_kernels",
-         "optim.total_training_steps"),
+         "checkpoint", "ppo_max_token_len_per_gpu", "ppo_micro_batch_size_per_gpu", "profiler", "use_fused_kernels"),
     *_in(FSDP,
          "entropy_from_logits_with_chunking", "offload_policy", "optimizer_offload", "param_offload",
          "use_torch_compile"),

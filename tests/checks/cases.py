@@ -33,11 +33,11 @@ CASES: dict[str, list] = {
         ["distillation.enabled=true"], [f"{R}.response_length=16"],
         [f"{A}.kl_loss_coef=0.01"], ["method=kl_in_reward", f"{A}.kl_loss_type=k3"], [f"{IS}_threshold=5"],
         ["trainer.v1.colocate_async.num_warmup_batches=3"], ["method=dapo", f"{A}.tau_pos=2.0"],
-        ["algorithm.gamma=0.9"], ["algorithm.norm_adv_by_std_in_grpo=false"], [f"{M}.lora_alpha=7"],
+        ["algorithm.gamma=0.9"], ["algorithm.norm_adv_by_std_in_grpo=false"], [f"{M}.lora_alpha=7"], [f"{M}.target_modules=[q_proj]"],
         ["data.truncation=right"], [f"{A}.policy_loss.ppo_kl_coef=0.5"], [f"{A}.optim.num_cycles=1.5"],
         [f"{A}.grad_clip=0.5"], ["algorithm.use_pf_ppo=true"], [f"{R}.multi_turn.enable=true"],
         ["actor_rollout_ref.nccl_timeout=3600"], ["pi_old=behavior", f"{CORRECTION}.loss_type=reinforce"],
-        [f"{A}.policy_loss.dro_beta=0.5"],
+        [f"{A}.policy_loss.dro_beta=0.5"], [f"{A}.optim.total_training_steps=900"],
     ],
     "mini_batches": [
         [f"{A}.ppo_mini_batch_size=24"], (["trainer.n_gpus_per_node=3"], [f"{A}.ppo_mini_batch_size=16"]),
