@@ -107,7 +107,7 @@ _TYPES: dict[Any, tuple[str, ...]] = {
     Annotated[float, Field(gt=1)]: (f"{ACTOR}.clip_ratio_c",),
     Line | Annotated[list[Line], Field(min_length=1)]: ("data.train_files", "data.val_files"),
     Annotated[Line, AfterValidator(_without_variables)]: ("trainer.default_local_dir", "trainer.validation_data_dir"),
-    str | list[str]: ("trainer.logger",),
+    str | list[str]: ("trainer.logger", f"{MODEL}.target_modules"),
     str | float: (f"{CORRECTION}.rollout_is_threshold",),
     Literal["fsdp2"]: (f"{ACTOR}.strategy", f"{REF}.strategy"),  # our worker and reference are written for it
     Literal[True]: ("trainer.use_v1",),  # the plugin is written for verl's V1 trainer
