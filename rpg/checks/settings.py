@@ -10,7 +10,7 @@ from rpg.config.run_config import RunConfig, logs_to
 from rpg.config.types import verl_defaults
 from rpg.config.verl_keys import ACTOR, CORRECTION, FSDP, FUNCTION, LOSS, MODEL, OPTIM, OVERLONG, REF, ROLLOUT, SEPARATE
 from rpg.diagnostics import Findings
-from rpg.dotted import value_at
+from rpg.dotted import leaves, value_at
 from rpg.rewards import OURS
 from rpg.rewards.user_reward import ADAPTER
 
@@ -41,6 +41,8 @@ FIXED = {
     f"{REF}.{ULYSSES}": ((1,), f"is deprecated; set fsdp_config.{ULYSSES}"),
     f"{MODEL}.external_lib": (("rpg.verl_plugin.rollout",), "is our patches'; your own are rpg.external_lib=[FILE]"),
 }
+# sections of verl 0.6 that its V1 trainer does not read, and what to set instead
+OLD = {"custom_reward_function": "rpg.reward=FILE", "reward_model": "reward.NAME", "sandbox_fusion": "reward.NAME"}
 # what verl reads only with some values of another key: that key and the values, and what it reads with them
 READ_WITH = {
     (f"{ACTOR}.use_kl_loss", (True,)): [f"{ACTOR}.kl_loss_coef", f"{ACTOR}.kl_loss_type"],
@@ -67,6 +69,9 @@ def without_effect(run: RunConfig) -> Findings:
     for key, (values, message) in FIXED.items():
         if run[key] not in values:
             yield run.error(key, message, "remove it")
+    for key, value in leaves({section: run[section] for section in OLD}):
+        if value is not None:
+            yield run.error(key, "is not read: verl 0.9 has it below reward", f"set {OLD[key.partition('.')[0]]}")
     for source, (length, *_) in verl_keys.FOLLOWERS.items():
         if run[length] != run[source]:
             yield run.error(length, f"follows from {source}", f"set {source}")

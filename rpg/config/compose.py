@@ -102,11 +102,8 @@ def run_name(script: str | None, typed: list[Override]) -> str:
     kept = {one.key_or_group.removesuffix(".path"): one for one in typed if not below(one.key_or_group, RESUMABLE)}
     parts = []
     for key, one in kept.items():
-        value = (
-            ""
-            if one.is_delete()
-            else "-".join(PurePath(part).name for part in shown(one.value()).strip("[]").split(","))
-        )
+        words = [] if one.is_delete() else shown(one.value()).strip("[]").split(",")
+        value = "-".join(PurePath(part).name for part in words)
         parts.append(f"{shortest_end(key, [other for other in kept if other != key])}={value}")
     suffix = [re.sub(r"[^\w.=+-]+", "-", part).strip("-") for part in sorted(parts)]
     name = ",".join([*([script] if script else []), *suffix]) or "rpg"
