@@ -33,6 +33,7 @@ FIXED = {
     f"{OPTIM}.warmup_style": ((None,), "is deprecated, and would replace lr_scheduler_type; set that"),
     "data.truncation": (("left", "error"), "is not read: longer prompts are refused, or left out by a filter"),
     "data.reward_fn_key": (("data_source",), "is not read: the column data_source chooses the score"),
+    "reward.reward_model.enable": ((False,), "would be loaded and not asked: the reward function scores"),
     "distillation.enabled": ((False,), "would replace the loss by a teacher's"),
     "trainer.critic_warmup": ((0,), "would leave out the actor's updates; there is no critic"),
     f"{MODEL}.lora.rank": ((0,), f"is Megatron's: with FSDP no adapter would be trained; set {MODEL}.lora_rank"),

@@ -35,7 +35,7 @@ CASES: dict[str, list] = {
         ["trainer.v1.colocate_async.num_warmup_batches=3"], ["method=dapo", f"{A}.tau_pos=2.0"],
         ["algorithm.gamma=0.9"], ["algorithm.norm_adv_by_std_in_grpo=false"], [f"{M}.lora_alpha=7"],
         [f"{M}.target_modules=[q_proj]"], ["custom_reward_function.path=/mine.py"],
-        ["reward_model.reward_manager=naive"],
+        ["reward_model.reward_manager=naive"], ["reward.reward_model.enable=true"],
         ["data.truncation=right"], [f"{A}.policy_loss.ppo_kl_coef=0.5"], [f"{A}.optim.num_cycles=1.5"],
         [f"{A}.grad_clip=0.5"], ["algorithm.use_pf_ppo=true"], [f"{R}.multi_turn.enable=true"],
         ["actor_rollout_ref.nccl_timeout=3600"], ["pi_old=behavior", f"{CORRECTION}.loss_type=reinforce"],
