@@ -15,7 +15,7 @@ from rpg.data.truths import fault_of_truths
 from rpg.diagnostics import ABSENT, Diagnostic, Diagnostics, Level, UserError, fitted, shown
 from rpg.registry.datasets import is_gym, of_source
 from rpg.rewards import is_known
-from rpg.rewards.extract import ANSWER_MARK, BOX, few_shot_answer
+from rpg.rewards.extract import ANSWER_FORMS, ANSWER_MARK, few_shot_answer
 
 NO_ANSWERS = ("", "nan", "none", "null", "n/a", "unknown", "?", "-", "[invalid]")
 UNKNOWN = "unknown"  # split of a row without extra_info.split
@@ -133,7 +133,8 @@ def fault_of_prompt(row: dict[str, Any], extra: dict[str, Any], has_rule: bool) 
         return f"{prompt!r:.60} is not a message from the user", 'give [{"role": "user", "content": ...}]'
     if not problem_of(row):
         return "no problem in it", "leave the row out"
-    if has_rule and few_shot_answer("", extra) is None and not ANSWER_MARK.search(content) and not BOX.search(content):
+    asks = ANSWER_MARK.search(content) or any(sign in content for sign in ANSWER_FORMS)
+    if has_rule and few_shot_answer("", extra) is None and not asks:
         remedy = 'ask for a last line "Answer: ..." (rpg.data.template.format_prompt); other answers score -1'
         return "does not ask for the form of the answer", remedy
     return None

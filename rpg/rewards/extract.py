@@ -47,7 +47,12 @@ OPENING, CLOSING = re.compile(r"\{|\\begin|(?<!\\)\\[(\[]"), re.compile(r"\}|\\e
 
 WRONG = "no such answer"
 # forms of an answer, by the sign of a prompt that asks for it
-ANSWER_FORMS = {"<answer>": "<answer>ANSWER</answer>", "boxed": "\\boxed{ANSWER}", "Answer:": "Answer: ANSWER"}
+ANSWER_FORMS = {
+    'after "####"': "#### ANSWER",  # verl's GSM8K
+    "<answer>": "<answer>ANSWER</answer>",
+    "boxed": "\\boxed{ANSWER}",
+    "Answer:": "Answer: ANSWER",
+}
 
 
 def extract_answer(response: str) -> str:

@@ -138,10 +138,11 @@ def test_truths_that_the_judge_does_not_accept(
     assert [text for text in said if text not in out] == []
 
 
-def test_the_sample_of_truths_is_bounded_and_has_the_form_of_the_prompt(tmp_path: Path, capsys) -> None:
+@pytest.mark.parametrize("form", ["Put it within \\boxed{}.", 'Output the final answer after "####".'])
+def test_the_sample_of_truths_is_bounded_and_has_the_form_of_the_prompt(form: str, tmp_path: Path, capsys) -> None:
     rows = good_rows(repeat=200)
     for row in rows:
-        put(row, CONTENT, f"{row['extra_info']['raw_problem']} Put it within \\boxed{{}}.")
+        put(row, CONTENT, f"{row['extra_info']['raw_problem']} {form}")
     path = write_rows(tmp_path / "x.parquet", rows, SCHEMA)
     assert len(rows) > 2 * SAMPLE
     assert "400 of 400" in check(capsys, path)[1]  # one in three; release reads "Answer:" only
