@@ -43,7 +43,7 @@ MAX_ITEMS = 40  # length of a list, to bound the matching
 End = Fraction | float  # an end of a region; floats are infinities
 SIGNS = {"<": operator.lt, "\\le": operator.le, "=": operator.eq}
 SIGNS |= {">": operator.gt, "\\ge": operator.ge, "\\ne": operator.ne}
-BRACKETS = {("<", "<"): "()", ("<", "\\le"): "(]", ("\\le", "<"): "[)", ("\\le", "\\le"): "[]"}
+BRACKETS: dict[tuple[str, ...], str] = dict(zip(itertools.product(("<", "\\le"), repeat=2), INTERVALS, strict=True))
 NAMES = re.compile(r"\\text\s*\{[^{}]*\}|\\[A-Za-z]+|[A-Za-z](?:_(?:\w|\{\w\}))?")
 FUNCTION = re.compile(r"([A-Za-z])\s*\(\s*([a-df-hj-z])\s*\)\s*=")  # f(e) is a value
 CONSTANT = re.compile(r"(?:K|[Cc](?:_[01]|_\{1\})?)")  # of integration
@@ -105,14 +105,14 @@ def _without_domain(text: str, other: str) -> str:
 
 def _renamed(answer: str, truth: str, integer: str, truth_integer: str) -> str:
     """Name a function's argument, a constant of integration or an integer (called so, or of k\\pi) as in the truth."""
-    functions = FUNCTION.match(answer), FUNCTION.match(truth)
+    named = [match for match in (FUNCTION.match(answer), FUNCTION.match(truth)) if match]
     found = (NAMES.findall(text.rpartition("=")[2]) for text in (answer, truth))
     names, truth_names = ({name for name in each if name[0] != "\\"} for each in found)  # no commands
     old, new = names - truth_names, truth_names - names
-    is_function = functions[0] and functions[1] and functions[0][1] == functions[1][1]
-    is_argument = is_function and functions[0][2] != functions[1][2]
+    is_function = len(named) == 2 and named[0][1] == named[1][1]
+    is_argument = is_function and named[0][2] != named[1][2]
     if is_argument:
-        old, new = ({function[2]} for function in functions if function)
+        old, new = ({match[2]} for match in named)
     elif len(old | new) > 2:
         old, new = old & COUNTERS, new & COUNTERS
     if len(old) != 1 or len(new) != 1 or new & names:
@@ -121,7 +121,7 @@ def _renamed(answer: str, truth: str, integer: str, truth_integer: str) -> str:
     # other letters are quantities, as the m and l of a pendulum
     is_integer = name == truth_integer or (old == {integer} and not others)
     is_constant = all(map(CONSTANT.fullmatch, (*old, name))) and others in map(set, "txyz") and INTEGRATED.search(truth)
-    is_factor = is_function and others == {functions[1][2]} and old | new <= PARAMETERS
+    is_factor = is_function and others == {named[1][2]} and old | new <= PARAMETERS
     is_free = is_argument or is_integer or is_constant or is_factor or (old <= COUNTERS and FAMILY.fullmatch(truth))
     return NAMES.sub(lambda match: name if match[0] in old else match[0], answer) if is_free else answer
 
