@@ -1,15 +1,10 @@
-#!/usr/bin/env python3
-"""Draw which packages import which, from the imports of their files.
-
-python scripts/import_graph.py    # prints the drawing, for mermaid.live
-"""
+"""Which modules and packages import which, read from their files, for tests/test_layers.py."""
 
 import ast
 import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-FOUNDATION = {"rpg", "rpg.arguments", "rpg.names"}  # below everything
 FILES = sorted(path for package in ("rpg", "recipe", "scripts") for path in (ROOT / package).rglob("*.py"))
 MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in FILES}
 
@@ -49,17 +44,3 @@ def packages() -> dict[str, set[str]]:
     for module, path in MODULES.items():
         graph.setdefault(package(module), set()).update(package(other) for other in imported(path))
     return {name: others - {name} for name, others in graph.items()}
-
-
-def drawing() -> str:
-    """Return the graph of the packages of rpg as Mermaid's text, without what is below everything."""
-    lines = []
-    for name, others in sorted(packages().items()):
-        below = sorted(other.removeprefix("rpg.") for other in others - FOUNDATION)
-        if name.startswith("rpg.") and name != "rpg.cli" and below:
-            lines.append(f"    {name.removeprefix('rpg.')} --> {' & '.join(below)}\n")
-    return "".join(lines)
-
-
-if __name__ == "__main__":
-    print(f"flowchart TD\n{drawing()}", end="")
