@@ -119,9 +119,10 @@ def labelled(runs: Sequence[Run]) -> dict[str, list[Run]]:
         key = (run.method, *sorted(run.settings.items())) if run.config else (run.directory,)
         groups.setdefault(key, []).append(run)
     firsts, labels = [members[0] for members in groups.values()], dict[str, list[Run]]()
+    of_methods = {name: [first for first in firsts if first.method == name] for name in {one.method for one in firsts}}
+    changes = {name: differing(own) for name, own in of_methods.items()}
     for first, members in zip(firsts, groups.values(), strict=True):
-        rivals = [other for other in firsts if other.method == first.method]
-        changed = differing(rivals)
+        rivals, changed = of_methods[first.method], changes[first.method]
         # keys with equal ends and values are one setting, which verl's configuration repeats
         named = {shortest_end(key, [other for other, own in changed.items() if own != values]): key
                  for key, values in changed.items()}  # fmt: skip
