@@ -42,6 +42,7 @@ BEHIND = re.compile(
 IN_DOLLARS = re.compile(r"^\$\s*([^$]*?)\s*\$$")
 BULLET = re.compile(r"^\s*\n\s*(?:[-*•>]|[0-9]+\.)[ \t]+")  # of the line after "Answer:"; - 27 there is 27
 BOLD = re.compile(r"(?<!\S)\*\*(?=\S)|(?<=\S)\*\*(?![\w(\\])")  # 2**3 is a power
+BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 FENCE = re.compile(r"```[A-Za-z]+$")
 OPENING, CLOSING = re.compile(r"\{|\\begin|(?<!\\)\\[(\[]"), re.compile(r"\}|\\end|(?<!\\)\\[)\]]")
 
@@ -130,12 +131,12 @@ def boxes(text: str) -> list[tuple[int, str, str, int]]:
 
 
 def end_of_braces(text: str, start: int) -> int:
-    """Return the position after the brace that closes the one at `start`, 0 without such braces."""
+    """Return the position after the brace that closes the one at `start`, 0 without such braces; \\{ is none."""
     depth = 0
-    for position in range(start, len(text)):
-        depth += {"{": 1, "}": -1}.get(text[position], 0)
+    for brace in BRACE.finditer(text, start) if text.startswith("{", start) else ():
+        depth += {"{": 1, "}": -1}.get(brace[0], 0)
         if not depth:
-            return position + 1 if position > start else 0
+            return brace.end()
     return 0
 
 

@@ -51,6 +51,7 @@ RESPONSES = [
     (r"\boxed{12} but Answer: 11", -1, "11"),
     (r"First \boxed{3} was guessed; it is \fbox{$12$}.", 1, "12"),
     (r"\boxed{\boxed{12}}", 1, "12"),
+    (r"\boxed{\left\{12\right.}", -1, r"\left\{12\right."),  # \{ closes by no brace
     (r"\boxed{12} and \boxed{12}", 1, "12"),
     (r"\boxed{11} and \boxed{12}", -1, "11, 12"),
     (r"$y_1 = \boxed{11}$ and $y_2 = \boxed{12}$", -1, "y_1 = 11, y_2 = 12"),

@@ -62,6 +62,9 @@ SET_OF = re.compile(r"\\\{\s*(\w)\s*[|:](?=\s*\1\s*=)")  # \{x | x = k\pi, k \in
 FOR_ALL = re.compile(
     r"(?<=\S)[\s,;(]*(?:\\text\s*\{\s*)?(?:\\forall|for (?:all|any|every|each)(?![a-z]|[\s}]*[0-9])).*$"
 )
+NATURAL = re.compile(  # after a_n = 2^n - 1
+    r"[\s,;(]+[a-z]\s*\\in\s*(?:\\mathbb\s*\{[NZ]\}|[NZ])\s*(?:[_^]\s*\{?\s*[*+]\s*\}?)?\s*\)?$"
+)
 LIMITED = re.compile(
     rf"=|\\(?:ne|setminus)(?![a-z])|\b(?:otherwise|rational|even|odd|prime)\b|{DOUBT.pattern}", re.IGNORECASE
 )
@@ -78,6 +81,8 @@ def same_answer(answer: str, truth: str) -> bool:
     if bool(name) != bool(truth_name) and (name or truth_name) == bounded_name(read(answer if name else truth)):
         return False  # integers of an interval are not the interval
     answer, truth = _without_domain(answer, truth), _without_domain(truth, answer)
+    if not name and not truth_name:
+        answer, truth = _without_naturals(answer, truth)
     renamed = _renamed(answer, truth, name, truth_name)
     return same(read(answer), read(truth)) or (renamed != answer and same(read(renamed), read(truth)))
 
@@ -101,6 +106,13 @@ def _without_domain(text: str, other: str) -> str:
     """Remove "for all x" that only one of the texts says."""
     remark = FOR_ALL.search(text)
     return text[: remark.start()] if remark and not FOR_ALL.search(other) and not LIMITED.search(remark[0]) else text
+
+
+def _without_naturals(*texts: str) -> list[str]:
+    """Remove "(n \\in \\mathbb{N}^*)" behind formulas, unless both name such a set, and another one."""
+    sets = {bool(re.search("[*+]", remark[0])) for text in texts if (remark := NATURAL.search(text))}
+    plain = [NATURAL.sub("", text) for text in texts]
+    return [*texts] if len(sets) > 1 or any(is_region(read(text)) for text in plain) else plain
 
 
 def _renamed(answer: str, truth: str, integer: str, truth_integer: str) -> str:

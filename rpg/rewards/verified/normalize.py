@@ -60,6 +60,7 @@ FOREIGN = (
     (r"\\textcircled\s*\{([0-9]+)\}|([①-⑳])", r", \1\2"),
 )
 MARKUP = (
+    (r"\\left\s*\\\{\s*\\begin\{array\}\{[lcr ]*\}(.*)\\end\{array\}\s*\\right\s*\.", r"\\begin{cases}\1\\end{cases}"),
     (r"(?<!\\)\$|\\[()]|(?<!\\)\\[\[\]]|`", ""),
     (r"\\(?:begin|end)\{(?:equation|displaymath|math)\*?\}|\\(?:text)?color\s*\{[^{}]*\}", ""),
     (r",\\!|(?<!\\)\\!|\{,\}|\\allowbreak|\\[hv]?phantom\s*\{[^{}]*\}|\\(?:left|right)\.", ""),
