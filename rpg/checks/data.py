@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from rpg.config.run_config import RunConfig
-from rpg.config.verl_keys import MODEL, ROLLOUT
+from rpg.config.verl_keys import MODEL
 from rpg.data.check import score_remedy
 from rpg.data.prompts import load_tokenizer, prompt_lengths, unread_arguments
 from rpg.data.readers import read_file
@@ -137,22 +137,6 @@ def prompts_fit(run: RunConfig) -> Findings:
             more = f"up to {max(lengths)} tokens (first: row {too_long[0]}): verl would cut their beginning"
             remedy = f"set it to {longest}, or {FILTERED}=true to leave them out"
             yield run.error("data.max_prompt_length", f"{of_file} are longer, {more}", remedy)
-
-
-def agent_loops(run: RunConfig) -> Findings:
-    """verl knows the agent loop of every row, by the column agent_name; it would leave out each response."""
-    from omegaconf import OmegaConf
-    from verl.experimental.agent_loop.agent_loop import _agent_loop_registry
-    from verl.experimental.agent_loop.utils import resolve_config_path  # type: ignore  # where verl 0.9.0 has it
-
-    listed = f"{ROLLOUT}.agent.agent_loop_config_path"
-    more: Any = OmegaConf.to_container(OmegaConf.load(resolve_config_path(run[listed]))) if run[listed] else []
-    known = {*_agent_loop_registry, *(loop["name"] for loop in more)}
-    for file in usable_files(run):
-        names = file.distinct("agent_name") if "agent_name" in pq.read_schema(file.name).names else []
-        if unknown := [shown(name) for name in names if name not in known]:
-            remedy = f"verl has {', '.join(sorted(known))}; add others by {listed}"
-            yield file.error(f"agent_name {', '.join(unknown)} is no agent loop", remedy)
 
 
 def _prompts(file: DataFile, key: str) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""Checks of the machine: devices, packages, names of the working directory, /dev/shm, disk, memory."""
+"""Checks of the machine: devices, schedulefree, names of the working directory, /dev/shm, disk."""
 
 import importlib.util
 import os
@@ -6,13 +6,12 @@ import shutil
 import sys
 from pathlib import Path
 
-from rpg.config.run_config import RunConfig, logs_to
-from rpg.config.verl_keys import ACTOR, FSDP, MODEL, OPTIM, RAY, ROLLOUT
+from rpg.config.run_config import RunConfig
+from rpg.config.verl_keys import FSDP, MODEL, OPTIM, RAY, ROLLOUT
 from rpg.diagnostics import ABSENT, Diagnostic, Findings
 from rpg.files.integrity import steps
-from rpg.gpu_host import visible
 from rpg.names import MOVING_REFERENCES
-from rpg.plan import GB, bytes_of, estimate, shape_of, state
+from rpg.plan import GB, bytes_of, shape_of, state
 from rpg.verl_plugin.schedule_free import INSTALL, PACKAGE, asked_for
 
 GPUS, KEPT = "trainer.n_gpus_per_node", "trainer.max_actor_ckpt_to_keep"
@@ -38,23 +37,11 @@ def devices(run: RunConfig) -> Findings:
         yield run.error(GPUS, message, remedy)
 
 
-# of trainer.logger, the module that verl's Tracking imports after the start; console and file need none
-LOGGERS = {
-    "wandb": "wandb", "tensorboard": "tensorboard", "mlflow": "mlflow", "swanlab": "swanlab", "clearml": "clearml",
-    "trackio": "trackio", "vemlp_wandb": "volcengine_ml_platform", "rl_insight": "rl_insight",
-}  # fmt: skip
-
-
 def packages(run: RunConfig) -> Findings:
-    """Loggers and schedulefree are installed if they are used. Skipped on a cluster, whose nodes have their own."""
-    if run.cluster:
-        return
+    """schedulefree is installed if it is used. Skipped on a cluster, whose nodes have their own."""
     impl = f"{OPTIM}.optimizer_impl"
-    if asked_for(run[impl]) and importlib.util.find_spec(PACKAGE) is None:
+    if asked_for(run[impl]) and not run.cluster and importlib.util.find_spec(PACKAGE) is None:
         yield run.error(impl, f"{sys.prefix} has no {PACKAGE}", f"install it with {INSTALL}, or use optim=adamw")
-    for name, module in LOGGERS.items():
-        if logs_to(run["trainer.logger"], name) and importlib.util.find_spec(module) is None:
-            yield run.error("trainer.logger", f"{sys.prefix} has no {module}", f"install it, or leave {name} out")
 
 
 IMPORTED = {"datasets", "numpy", "pandas", "pyarrow", "ray", "torch", "transformers", "verl", "vllm"}
@@ -115,17 +102,3 @@ def disk(run: RunConfig) -> Findings:
         message = f"{count} checkpoints ({run.shown(KEPT)}) need {count * size / GB:.3g} GB, and {place} has"
         remedy = f"set CKPTS_DIR elsewhere, or {KEPT}=2"
         yield run.error("trainer.default_local_dir", f"{message} {free / GB:.3g}", remedy)
-
-
-def memory(run: RunConfig) -> Findings:
-    """The run fits the GPUs here, by the estimate of `rpg plan`, if the model's shape is known."""
-    logical = run.cluster or run["trainer.device"] == "cpu" or run[f"{RAY}.num_gpus"] is not None
-    gpus, shape = [] if logical else visible(), shape_of(run[f"{MODEL}.path"])
-    if gpus and shape:
-        device = min(gpu.memory for gpu in gpus)
-        fits, lines = estimate(shape, run, device)
-        if not fits:
-            needs = "; ".join(" ".join(line.split()) for line in lines)
-            more = f"more GPUs, {FSDP}.param_offload=true, another {ROLLOUT}.gpu_memory_utilization, or a smaller"
-            remedy = f"use {more} {ACTOR}.ppo_max_token_len_per_gpu or data.max_response_length"
-            yield Diagnostic("GPU memory", ABSENT, f"{device / GB:.3g} GB do not hold the run: {needs}", remedy)

@@ -49,13 +49,11 @@ SLOW: tuple[Check, ...] = (
     verl.cpus,
     model.trained_as_it_is,
     data.prompts_fit,
-    data.agent_loops,
     user.truths,
     user.reward_trial,
     checkpoint.checkpoint,
 )
-ESTIMATES: tuple[Check, ...] = (machine.memory,)  # of `rpg doctor` alone: an estimate ends no start
-CHECKS = (*SETTINGS, *PLACE, *SLOW, *ESTIMATES)
+CHECKS = (*SETTINGS, *PLACE, *SLOW)
 
 
 def working(what: str) -> Status:

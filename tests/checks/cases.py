@@ -110,8 +110,6 @@ CASES: dict[str, list] = {
         ["trainer.total_epochs=2", "trainer.total_training_steps=9"],
     ],
     "model_directory": [[f"{M}.path=/nowhere/model"], [f"{M}.path={{toy}}/adapter"]],
-    "packages": [["trainer.logger=[console,swanlab,file]"]],
-    "agent_loops": [["data.val_files={toy}/agents.parquet"]],
     "trained_as_it_is": [[f"{M}.path={{toy}}/gptq"], [f"{M}.path={{toy}}/granite", f"{M}.use_fused_kernels=true"]],
     "devices": [
         (["trainer.nnodes=2"], ["trainer.n_gpus_per_node=1"]),

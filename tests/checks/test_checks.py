@@ -29,8 +29,6 @@ def furnished(tmp_path_factory) -> Path:
     table = pq.read_table(toy / "test.parquet")
     riddles = table.set_column(0, "data_source", pa.array(["riddles"] * len(table)))
     pq.write_table(riddles, toy / "riddles.parquet")
-    agents = pa.array(["single_turn_agent", "singel_turn_agent"] * (len(table) // 2))
-    pq.write_table(table.append_column("agent_name", agents), toy / "agents.parquet")
     letters = [Problem("MATH", f"Question {n}?", truth, "test") for n, truth in enumerate("ABCD")]
     write({toy / "letters.parquet": letters})
     (toy / "resumed").mkdir()

@@ -8,9 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from rpg import gpu_host, plan
-from rpg.checks import machine, preflight
+from rpg.checks import machine
 from rpg.cli import main
-from rpg.config.compose import compose
 from rpg.verl_plugin.resolvers import detected_memory
 from tests.builders.toy_run import run_config
 
@@ -63,10 +62,6 @@ def test_the_smallest_gpu_must_hold_the_run(two_gpus, tmp_path, capsys):
     assert main(["plan", "grpo_7b"]) == 1
     assert "DOES NOT FIT 8 x 25.8 GB" in capsys.readouterr().out
     assert main(["plan", "grpo_7b", "rpg.gpu_memory=80"]) == 0
-    (found,) = machine.memory(compose("grpo_7b", [])[0])
-    assert "25.8 GB do not hold the run: " in str(found)
-    assert machine.memory in preflight.CHECKS  # of doctor
-    assert machine.memory not in (*preflight.SETTINGS, *preflight.PLACE, *preflight.SLOW)  # of a start
     answers(tmp_path / "bin", "580.65.06", "Enabled")  # a GPU in parts has no memory that is known
     assert [gpu.index for gpu in gpu_host.visible()] == [1]
     for answer in ("exit 9", "echo a,b,c,d,e,f"):
@@ -98,6 +93,13 @@ def test_disk(monkeypatch, kept, every, is_short):
     settings = {"save_freq": every, "total_training_steps": 10, "max_actor_ckpt_to_keep": kept}
     found = list(machine.disk(run_config({f"trainer.{key}": value for key, value in settings.items()})))
     assert [one.key for one in found] == ["trainer.default_local_dir"] * is_short
+
+
+def test_schedulefree_is_installed_where_it_is_used(monkeypatch):
+    monkeypatch.setattr(machine.importlib.util, "find_spec", lambda name: None)
+    key = "actor_rollout_ref.actor.optim.optimizer_impl"
+    assert [found.key for found in machine.packages(run_config({key: "schedulefree"}))] == [key]
+    assert not list(machine.packages(run_config()))
 
 
 def test_a_file_that_hides_a_library(tmp_path, monkeypatch):
