@@ -111,14 +111,30 @@ def answer(source: str, response: str, truth: Any, extra: Mapping[str, Any], opt
     names = offered if is_open(parameters) else parameters
     arguments = {name: [value] if in_lists else value for name, value in offered.items() if name in names}
     try:
-        value = function(**{**arguments, **options})
-        value = _loop.run_until_complete(value) if inspect.isawaitable(value) else value
+        try:
+            value = called(function, {**arguments, **options})
+        except (TypeError, AttributeError) as error:
+            if form != TRL:
+                raise
+            # of prompts that are messages, as verl's are, TRL gives messages: completion[0]["content"]
+            texts = (("prompts", "user", extra.get("raw_problem")), ("completions", "assistant", response))
+            turns = {name: [[{"role": role, "content": text}]] for name, role, text in texts if name in arguments}
+            try:
+                value = called(function, {**arguments, **turns, **options})
+            except Exception:  # noqa: BLE001  # then it takes texts, and says why it fails on this one
+                raise error from None
     except MemoryError as error:
         limit = f"calls may take {MEMORY >> 30} GiB, unless the file sets resource.RLIMIT_DATA"
         raise UserError(f"{described(error)}; {limit}") from None
     if in_lists and (isinstance(value, str | Mapping) or not hasattr(value, "__len__") or len(value) != 1):
         raise UserError(f"{where}: returns {value!r:.80} for a list of one response; return a list of one")
     return as_score(value[0] if in_lists else value, where)
+
+
+def called(function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+    """Return what a function returns, or its coroutine."""
+    value = function(**arguments)
+    return _loop.run_until_complete(value) if inspect.isawaitable(value) else value
 
 
 def as_score(value: Any, where: str) -> Score:

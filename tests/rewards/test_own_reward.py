@@ -55,6 +55,7 @@ def score(source: Path, response: str = "7", truth: Any = "7", **options: Any) -
         ["def extract(text): ...", VERL.format(name="mine")],
         [TRL.format(name="accuracy_reward")],
         [TRL.format(name="reward").replace("completions,", "prompts, completions,", 1)],
+        [TRL.format(name="accuracy").replace("s in c", "s in c[0]['content']")],
         [BATCH.format(name="mine").replace("def", "async def", 1)],
         ["def compute_score(**kwargs): return kwargs['ground_truth'] in kwargs['solution_str']"],
     ],
@@ -81,6 +82,7 @@ def test_a_kept_column_is_not_replaced_by_the_truth(tmp_path: Path) -> None:
         ("class Mute(Exception):\n    def __str__(self): raise KeyError\nraise Mute", "Mute: <exception str"),
         ("def reward(completions): return [1.0, 1.0]", "list of one"),
         ("from ..helpers import same", "pkg://PACKAGE.mine"),
+        ("def reward(completions): return [1 + completions[0]]", "unsupported operand .* 'int' and 'str'"),
     ],
 )
 def test_refuses_a_file_without_one(tmp_path: Path, source: str, named: str) -> None:
