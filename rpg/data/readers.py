@@ -24,7 +24,7 @@ def read(origin: str | Path) -> dict[str, Rows]:
     A folder is one of save_to_disk, or has files whose names tell the split as on the hub: train-00000-of-00002.jsonl.
     A row comes with its place, for messages: file and row. Raises UserError for what is not there or has another form.
     """
-    path = Path(origin).expanduser()
+    path, options = Path(origin).expanduser(), dict[str, Any]()
     if str(origin).startswith(HUB):
         name, _, config = str(origin).removeprefix(HUB).partition(":")
         splits = _load(origin, name, config or None)
@@ -37,11 +37,11 @@ def read(origin: str | Path) -> dict[str, Rows]:
             raise UserError(f"{path}: no table; {remedy}" if path.exists() else f"{path}: no such file")
         if {*"*?["} & {*str(path)}:
             raise UserError(f"{path}: rename it; `datasets`, with which verl reads, takes *, ? and [ as a pattern")
-        kind, where = _format(files[0]), "data_files" if path.is_file() else "data_dir"
-        splits = _load(origin, kind, **{where: str(path)}, **_options(files[0]))
+        kind, where, options = _format(files[0]), "data_files" if path.is_file() else "data_dir", _options(files[0])
+        splits = _load(origin, kind, **{where: str(path)}, **options)
         if (kind, where) == ("json", "data_files"):
             return {"train": _unnested(path, _rows(path, splits["train"]))}
-    return {str(split): _rows(origin, rows) for split, rows in splits.items()}
+    return {str(split): _rows(origin, rows, options.get("sep")) for split, rows in splits.items()}
 
 
 def read_file(path: str | Path) -> Rows:
@@ -93,8 +93,8 @@ def _load(origin: str | Path, *names: Any, **options: Any) -> Any:
         raise _unreadable(origin, error) from error
 
 
-def _rows(origin: str | Path, stream: Any) -> Rows:
-    """Yield the rows of a data set of the library."""
+def _rows(origin: str | Path, stream: Any, separator: str | None = None) -> Rows:
+    """Yield the rows of a data set of the library; separator: of a CSV."""
     place, path = origin, Path(origin).expanduser()
     try:
         if "Json(" in str(stream.features):  # values of several types, which arrow batches hold as JSON text
@@ -107,9 +107,9 @@ def _rows(origin: str | Path, stream: Any) -> Rows:
             rows = chain.from_iterable(batch.to_pylist() for batch in batches)
         for number, row in enumerate(rows):
             place = f"{origin}, row {number}"
-            if INDEX in row and _format(path) == "csv":
+            if separator and INDEX in row:
                 raise ValueError("more values than columns; quote values that contain the separator")
-            if path.suffix == ".tsv" and any("\t" in text and "\n" in text for text in map(str, row.values())):
+            if separator == "\t" and any("\t" in text and "\n" in text for text in map(str, row.values())):
                 raise ValueError('a " opens a value that takes in the next rows; double it, or quote the value')
             yield place, row
     except Exception as error:

@@ -100,10 +100,18 @@ def test_a_question_or_answer_of_another_type_is_refused(tmp_path, capsys, text,
     assert place in capsys.readouterr().err
 
 
-def test_a_quotation_mark_that_takes_in_rows_is_refused(tmp_path, capsys):
-    (file := tmp_path / "t.tsv").write_text('q\ta\n1 + 1?\t2\n"2 + 2?\t4\n3 + 3?\t6\n4" + 4?\t8\n')
-    assert build("--from", file, "--question", "q", "--answer", "a", "--out", tmp_path / "out") == 2
-    assert "takes in the next rows" in capsys.readouterr().err
+@pytest.mark.parametrize(("text", "said"), [
+    ('q\ta\n1 + 1?\t2\n"2 + 2?\t4\n3 + 3?\t6\n4" + 4?\t8\n', "takes in the next rows"),
+    ("q,a\nWhat, then?,1\nAnd, now?,2\n", "more values than columns"),
+])  # fmt: skip
+@pytest.mark.parametrize("name", ["t.tsv", "t.tsv.gz", "in/train.tsv"])
+def test_values_that_take_in_others_are_refused(tmp_path, capsys, text, said, name):
+    file = tmp_path / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_bytes(gzip.compress(text.encode()) if name.endswith("gz") else text.encode())
+    origin = file.parent if "/" in name else file
+    assert build("--from", origin, "--question", "q", "--answer", "a", "--out", tmp_path / "out") == 2
+    assert said in capsys.readouterr().err
 
 
 def test_gsm8k_takes_the_number_behind_the_mark(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
