@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from rpg.diagnostics import UserError
 
 FORMATS = {".parquet": "parquet", ".jsonl": "json", ".json": "json", ".csv": "csv", ".tsv": "csv"}
+METADATA = ("dataset_info.json", "dataset_infos.json")  # of a repository of the hub, beside its tables
 SEPARATORS = (",", ";", "\t", "|")
 INDEX = "__index_level_0__"  # pandas' name for the first value of lines that have more values than columns
 TEXTS = dict.fromkeys(range(1000), str)  # the type of the first 1000 columns of a CSV: 007 is no 7
@@ -52,7 +53,7 @@ def read_file(path: str | Path) -> Rows:
 
 
 def _format(path: Path) -> str | None:
-    return FORMATS.get(Path(path.name.removesuffix(".gz")).suffix.lower())
+    return None if path.name in METADATA else FORMATS.get(Path(path.name.removesuffix(".gz")).suffix.lower())
 
 
 def _options(path: Path) -> dict[str, Any]:

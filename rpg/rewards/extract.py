@@ -75,13 +75,11 @@ def extract_answer(response: str) -> str:
         tail = tagged[1].strip()
     inside = [range(start, end) for start, _, _, end in boxes(tail)]  # \boxed{\text{Answer: } 7}
     if marks := [mark for mark in ANSWER_MARK.finditer(tail) if not any(mark.start() in box for box in inside)]:
-        answer = stated_answer(tail[marks[-1].end() :])
-    elif BOX.search(tail):
+        return stated_answer(tail[marks[-1].end() :])
+    if BOX.search(tail):
         return boxed_list(tail)
-    else:
-        statement = STATEMENT.match(tail) or LAST_LINE.search(tail.rstrip())
-        answer = statement[1] if statement else tail if tagged else ""
-    return answer
+    statement = STATEMENT.match(tail) or LAST_LINE.search(tail.rstrip())
+    return statement[1] if statement else tail if tagged else ""
 
 
 def stated_answer(text: str) -> str:

@@ -228,6 +228,7 @@ def test_forms_of_a_table(tmp_path: Path, name: str, content: bytes, count: int)
     (tmp_path / name).write_bytes(content)
     if count == 20:
         (tmp_path / "part/b.csv").write_bytes(TABLE)
+        (tmp_path / "part/dataset_infos.json").write_text('{"default": {}}')
     origin = tmp_path / name.partition("/")[0]
     assert build("--from", origin, *QA, "--name", "t", "--test-rows", 2, "--out", tmp_path) == 0
     rows = rows_of(tmp_path, "t")
