@@ -17,6 +17,7 @@ def registered(run: RunConfig) -> Findings:
 
     verl would look them up after the first batch's rollouts.
     """
+    import verl.experimental.agent_loop  # noqa: F401  # needs the packages of verl's extra of an engine, as a run
     from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY
 
     from rpg.verl_plugin import external, register
