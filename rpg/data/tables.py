@@ -18,13 +18,12 @@ from rpg.data.template import problem_of
 from rpg.diagnostics import UserError
 from rpg.registry.datasets import DataSet
 from rpg.rewards import as_text
-from rpg.rewards.extract import ANSWER_END, IN_DOLLARS, boxes
+from rpg.rewards.extract import ANSWER_END, GSM8K_MARK, IN_DOLLARS, boxes
 
 # CJK ideographs, kana and hangul; full-width punctuation alone also occurs in English rows
 NOT_ENGLISH = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0002fa1f]")
 DEGREES = re.compile(r"\s*(?:\^\s*\{?\s*\\circ\s*\}?|°)$")  # the answer to II-5 of AIME 2025 has them
 INTEGER = re.compile(r"[+-]?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.0*)?")
-GSM8K_MARK = "####"  # the last line of GSM8K's answers: "#### 72"
 TEST_SHARE = 0.1
 OF_EXTRA_INFO = (*SCHEMA.field("extra_info").type.names, ANSWER_END)
 

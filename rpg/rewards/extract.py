@@ -18,7 +18,8 @@ STATEMENT = re.compile(
     re.IGNORECASE,
 )
 TAGGED = re.compile(r"<answer>(?!.*<answer>)(.*)</answer>\s*$", re.DOTALL)
-LAST_LINE = re.compile(r"(?:^|\n)#{4}[ \t]+(\S[^\n]*)$")  # of GSM8K's answers: "#### 72"
+GSM8K_MARK = "####"  # the last line of GSM8K's answers: "#### 72"
+LAST_LINE = re.compile(rf"(?:^|\n){GSM8K_MARK}[ \t]+(\S[^\n]*)$")
 # as Minerva's prompt asks for; a tokenizer's end
 SIGN_OFF = re.compile(r"\s*(?:(?:I hope (?:it|this) is correct[.!]?|<\|[a-z_]+\|>|</s>)\s*)+$", re.IGNORECASE)
 THOUGHTS, THOUGHT = "<think>", "</think>"  # begin and end of a reasoning model's thoughts
@@ -49,7 +50,7 @@ OPENING, CLOSING = re.compile(r"\{|\\begin|(?<!\\)\\[(\[]"), re.compile(r"\}|\\e
 WRONG = "no such answer"
 # forms of an answer, by the sign of a prompt that asks for it
 ANSWER_FORMS = {
-    'after "####"': "#### ANSWER",  # verl's GSM8K
+    f'after "{GSM8K_MARK}"': f"{GSM8K_MARK} ANSWER",  # verl's GSM8K
     "<answer>": "<answer>ANSWER</answer>",
     "boxed": "\\boxed{ANSWER}",
     "Answer:": "Answer: ANSWER",

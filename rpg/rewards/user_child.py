@@ -31,7 +31,6 @@ SCRIPT = "__mp_main__"  # the name by which multiprocessing finds what a script 
 # names that verl gives to its own columns of a validation
 VERL_COLUMNS = ("input", "output", "gts", "step", "uid", "reward", "acc_success_only")
 
-
 _loaded: list[tuple[Callable[..., Any], str, tuple[str, ...]]] = []  # this process's function, its place and form
 _loop = asyncio.new_event_loop()  # of all calls, so that a function may keep its connections
 
@@ -111,18 +110,7 @@ def answer(source: str, response: str, truth: Any, extra: Mapping[str, Any], opt
     names = offered if is_open(parameters) else parameters
     arguments = {name: [value] if in_lists else value for name, value in offered.items() if name in names}
     try:
-        try:
-            value = called(function, {**arguments, **options})
-        except (TypeError, AttributeError) as error:
-            if form != TRL:
-                raise
-            # of prompts that are messages, as verl's are, TRL gives messages: completion[0]["content"]
-            texts = (("prompts", "user", extra.get("raw_problem")), ("completions", "assistant", response))
-            turns = {name: [[{"role": role, "content": text}]] for name, role, text in texts if name in arguments}
-            try:
-                value = called(function, {**arguments, **turns, **options})
-            except Exception:  # noqa: BLE001  # then it takes texts, and says why it fails on this one
-                raise error from None
+        value = (called_by_trl if form == TRL else called)(function, arguments, options)
     except MemoryError as error:
         limit = f"calls may take {MEMORY >> 30} GiB, unless the file sets resource.RLIMIT_DATA"
         raise UserError(f"{described(error)}; {limit}") from None
@@ -131,10 +119,23 @@ def answer(source: str, response: str, truth: Any, extra: Mapping[str, Any], opt
     return as_score(value[0] if in_lists else value, where)
 
 
-def called(function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+def called(function: Callable[..., Any], arguments: dict[str, Any], options: dict[str, Any]) -> Any:
     """Return what a function returns, or its coroutine."""
-    value = function(**arguments)
+    value = function(**{**arguments, **options})
     return _loop.run_until_complete(value) if inspect.isawaitable(value) else value
+
+
+def called_by_trl(function: Callable[..., Any], arguments: dict[str, Any], options: dict[str, Any]) -> Any:
+    """Return what TRL's function returns for a text or, if it fails on one, for messages, as TRL gives for chats."""
+    try:
+        return called(function, arguments, options)
+    except (TypeError, AttributeError) as error:
+        roles = {"prompts": "user", "completions": "assistant"}.items()
+        turns = {name: [[{"role": role, "content": arguments[name][0]}]] for name, role in roles if name in arguments}
+        try:
+            return called(function, arguments | turns, options)
+        except Exception:  # noqa: BLE001  # then it takes texts, and says why it fails on this one
+            raise error from None
 
 
 def as_score(value: Any, where: str) -> Score:

@@ -27,7 +27,7 @@ NO_NAMES = frozenset(("e", "i", INFINITY, "\\emptyset"))
 OPENING, CLOSING = "([{", ")]}"
 ENCLOSED = re.compile(r"(\\\{|[(\[{])(.*?)(\\\}|[)\]}])")
 PARTS_OF_LINE = ("or", "and", "either", "without")
-INTERVALS = ("()", "(]", "[)", "[]")
+INTERVALS = ("()", "(]", "[)", "[]")  # BRACKETS of equality.py goes by this order
 SEPARATOR = re.compile(r"[,;]|\\text\{\s*(?:and|or)\s*\}|(?<![A-Za-z\\])(?:and|or)(?![A-Za-z])")
 LIST_COMMA = re.compile(r"[0-9],(?![0-9]{3}(?![0-9]))[0-9]")  # then 54,108 are two numbers, else one
 NO_THOUSANDS = re.compile(rf"(?!(?<=[0-9]),[0-9]{{3}}(?![0-9]))(?:{SEPARATOR.pattern})")
@@ -252,14 +252,13 @@ def _read_brackets(text: str) -> Structure:
     pair = enclosed(text)
     if not pair:
         point = POINT.fullmatch(text)
-        coordinates = read(point[2]) if point else text
-        return _assign(point[1], point[2]) if point and isinstance(coordinates, Items) else text
+        return _assign(point[1], point[2]) if point and isinstance(read(point[2]), Items) else text
     opening, inside, closing = pair
     parts, separators = split(inside, SEPARATOR)
-    is_rule = bool(split(inside, RULE)[1])
-    if opening in ("\\{", "{") and (separators or opening == "\\{" or is_rule):
-        if is_rule:
-            return _read_rule(inside) or text
+    is_set = opening in ("\\{", "{")
+    if is_set and split(inside, RULE)[1]:
+        return _read_rule(inside) or text
+    if is_set and (separators or opening == "\\{"):
         content = _read_list(parts, separators) if separators else read(inside)  # also \{\pm 1\}
         return Items("{", content.items if isinstance(content, Items) and content.kind == "," else (content,))
     if not separators:
