@@ -17,7 +17,7 @@ from rpg.registry.datasets import is_gym, of_source
 from rpg.rewards import is_known
 from rpg.rewards.extract import ANSWER_FORMS, ANSWER_MARK, few_shot_answer
 
-NO_ANSWERS = ("", "nan", "none", "null", "n/a", "unknown", "?", "-", "[invalid]")
+NO_ANSWERS = ("", "nan", "none", "null", "n/a", "na", "unknown", "?", "-", "[invalid]", "proof", "notfound")
 UNKNOWN = "unknown"  # split of a row without extra_info.split
 TRUTH = "reward_model.ground_truth"
 

@@ -1,6 +1,9 @@
 """Reads rows of a problem set with the library `datasets`, as verl reads a run's files."""
 
+import csv
 import logging
+import sys
+from collections import deque
 from collections.abc import Iterator
 from itertools import chain, islice
 from pathlib import Path
@@ -10,7 +13,7 @@ import pyarrow.parquet as pq
 
 from rpg.diagnostics import UserError
 
-FORMATS = {".parquet": "parquet", ".jsonl": "json", ".json": "json", ".csv": "csv", ".tsv": "csv"}
+FORMATS = {".parquet": "parquet", ".jsonl": "json", ".ndjson": "json", ".json": "json", ".csv": "csv", ".tsv": "csv"}
 METADATA = ("dataset_info.json", "dataset_infos.json")  # of a repository of the hub, beside its tables
 SEPARATORS = (",", ";", "\t", "|")
 INDEX = "__index_level_0__"  # pandas' name for the first value of lines that have more values than columns
@@ -38,8 +41,11 @@ def read(origin: str | Path) -> dict[str, Rows]:
             raise UserError(f"{path}: no table; {remedy}" if path.exists() else f"{path}: no such file")
         if {*"*?["} & {*str(path)}:
             raise UserError(f"{path}: rename it; `datasets`, with which verl reads, takes *, ? and [ as a pattern")
-        kind, where, options = _format(files[0]), "data_files" if path.is_file() else "data_dir", _options(files[0])
+        kind, where = _format(files[0]), "data_files" if path.is_file() else "data_dir"
+        options = _csv_options(files) if kind == "csv" else {}
         splits = _load(origin, kind, **{where: str(path)}, **options)
+        if (count := sum(rows.num_shards for rows in splits.values())) < len(files):
+            print(f"note: {origin}: {count} of {len(files)} files are read, whose names tell a split (train, test)")
         if (kind, where) == ("json", "data_files"):
             return {"train": _unnested(path, _rows(path, splits["train"]))}
     return {str(split): _rows(origin, rows, options.get("sep")) for split, rows in splits.items()}
@@ -56,14 +62,25 @@ def _format(path: Path) -> str | None:
     return None if path.name in METADATA else FORMATS.get(Path(path.name.removesuffix(".gz")).suffix.lower())
 
 
-def _options(path: Path) -> dict[str, Any]:
-    """Return the library's options for a file: a CSV has column names in the first line, and its values stay text."""
+def _csv_options(paths: list[Path]) -> dict[str, Any]:
+    """Return the library's options for CSV files: column names are in the first line, and values stay text.
+
+    Raises UserError for a quotation mark that would make the library take the next rows into a value.
+    """
     import fsspec
 
-    if _format(path) != "csv":
-        return {}
-    with fsspec.open(str(path), "rt", encoding="utf-8", errors="replace", compression="infer") as file:
+    csv.field_size_limit(sys.maxsize)
+    files = fsspec.open_files([*map(str, paths)], "rt", encoding="utf-8-sig", errors="replace", compression="infer")
+    with files[0] as file:
         separator = max(SEPARATORS, key=next(iter(file), "").count)
+    for path, one in zip(paths, files, strict=True):
+        with one as file:
+            reader = csv.reader(file, delimiter=separator, strict=True)
+            try:
+                deque(reader, maxlen=0)
+            except csv.Error as error:
+                remedy = 'a value that has a " is written in quotation marks, with "" for each'
+                raise UserError(f"{path}, line {reader.line_num}: {error}; {remedy}") from None
     return {"sep": separator, "encoding": "utf-8-sig", "keep_default_na": False, "converters": TEXTS}
 
 
@@ -110,8 +127,6 @@ def _rows(origin: str | Path, stream: Any, separator: str | None = None) -> Rows
             place = f"{origin}, row {number}"
             if separator and INDEX in row:
                 raise ValueError("more values than columns; quote values that contain the separator")
-            if separator == "\t" and any("\t" in text and "\n" in text for text in map(str, row.values())):
-                raise ValueError('a " opens a value that takes in the next rows; double it, or quote the value')
             yield place, row
     except Exception as error:
         raise _unreadable(place, error) from error

@@ -1,8 +1,10 @@
 """The problems of a table of questions and answers: a published set, or a user's own."""
 
+import ast
 import random
 import re
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
@@ -14,7 +16,7 @@ import numpy as np
 from rpg.data.build import distinct_problems
 from rpg.data.parquet import SCHEMA, Problem
 from rpg.data.readers import read
-from rpg.data.template import problem_of
+from rpg.data.template import problem_of, question
 from rpg.diagnostics import UserError
 from rpg.registry.datasets import DataSet
 from rpg.rewards import as_text
@@ -78,18 +80,20 @@ def to_problem(source: DataSet, keep: Sequence[str], row: dict[str, Any], split:
         raise UserError(f"{place}: no column {unknown[0]!r}; it has {', '.join(map(repr, row)) or 'none'}")
     text, answer = row[source.question], row[source.answer]
     if isinstance(answer, dict) and "ground_truth" in answer:  # verl's schema, in which DAPO-Math-17k is published
-        text, answer = problem_of(row), answer["ground_truth"]
+        answer = answer["ground_truth"]
+    if question(chat := {**row, "prompt": text}) is not None:
+        if any(message["role"] == "assistant" for message in text):
+            return "a conversation of several turns"
+        text = problem_of(chat)
     if source.context and row.get(source.context):
         text = f"{row[source.context].strip()}\n\n{text}"
     if source.repository and isinstance(answer, list):  # OlympiadBench: an element per part of the answer
         answer = ", ".join(answer_text(part, place) for part in answer)
     truth = answer_text(answer, place)
-    if text is None or text != text:  # NaN
+    if text is None or text != text or (isinstance(text, str) and not text.strip()):  # NaN
         return "empty problem"
     if not isinstance(text, str):
         raise UserError(f"{place}, question: {text!r:.80} is a {type(text).__name__}; write it as text")
-    if not text.strip():
-        return "empty problem"
     if source.split != "both" and NOT_ENGLISH.search(text):
         return "not English"
     if not truth:
@@ -111,12 +115,17 @@ def answer_text(answer: Any, place: str) -> str:
         raise UserError(f"{place}, answer: {answer:.0f}, read as a float, may have lost digits; write it as text")
     if isinstance(answer, datetime):
         raise UserError(f"{place}, answer: {answer} is a timestamp, as JSON's dates are read; write a .csv of text")
+    if isinstance(answer, str) and answer.startswith(('["', "['")):  # Skywork-OR1 writes a list as text
+        with suppress(ValueError, SyntaxError):
+            answer = ast.literal_eval(answer)
+    if isinstance(answer, list) and len(answer) == 1:
+        return answer_text(answer[0], place)
     if isinstance(answer, bool) or not isinstance(answer, (str, Real, Decimal)):
         raise UserError(f"{place}, answer: {answer!r:.80} is a {type(answer).__name__}; write it as text or a number")
     if isinstance(answer, str):
         return IN_DOLLARS.sub(r"\1", answer.strip())
     single = np.float32(answer)  # 0.1 in single precision is 0.10000000149
-    return as_text(single if single == answer and answer % 1 != 0 else answer)
+    return as_text(single if float(single) == answer and answer % 1 != 0 else answer)
 
 
 def as_integer_text(text: str) -> str:

@@ -6,6 +6,11 @@ PREFIX = (
     "Solve the following math problem step by step. The last line of your response should be of the form "
     "Answer: $Answer (without quotes) where $Answer is the answer to the problem.\n\n"
 )
+# of verl's script for MATH, and of Eurus-2-RL, whose rows have no raw_problem
+OTHER_SUFFIXES = (
+    " Let's think step by step and output the final answer within \\boxed{}.",
+    "\n\nPresent the answer in LaTex format: \\boxed{Your answer}",
+)
 SUFFIX = '\n\nRemember to put your answer on its own line after "Answer:".'
 QUESTION = "{question}"  # placeholder of the problem in a custom template
 
@@ -25,7 +30,9 @@ def problem_of(row: dict[str, Any]) -> str | None:
         raw = extra.get(name) if isinstance(extra, dict) else None
         if isinstance(raw, str) and raw.strip() and raw.strip() in content:
             return raw.strip()
-    return content.removeprefix(PREFIX).removesuffix(SUFFIX).strip() or None
+    for suffix in (SUFFIX, *OTHER_SUFFIXES):
+        content = content.removesuffix(suffix)
+    return content.removeprefix(PREFIX).strip() or None
 
 
 def question(row: dict[str, Any]) -> str | None:

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from rpg.data.readers import read_file
-from rpg.data.tables import as_integer_text
+from rpg.data.tables import answer_text, as_integer_text
 from rpg.diagnostics import ABSENT, Diagnostic
 from rpg.registry.datasets import of_source
 from rpg.rewards import as_text, compute_score, is_known
@@ -43,7 +43,7 @@ def fault_of_truths(
         truth = model.get("ground_truth") if isinstance(model, dict) and isinstance(extra, dict | None) else None
         if isinstance(source, str) and is_known(source) and isinstance(truth, str | int | float):
             text, rule = as_text(truth), of_source(source)
-            stated = (as_integer_text(text) if rule and rule.has_integers else "") or text
+            stated = (as_integer_text(text) if rule and rule.has_integers else "") or answer_text(text, str(path))
             # math-verify looks for a formula in dollars
             forms = [stated, f"${stated}$"] if any(sign in stated for sign in "\\^_") else [stated]
             responses = [example(form, row.get(prompt_key), extra) for form in forms]

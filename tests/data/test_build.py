@@ -85,13 +85,18 @@ def test_dapo_is_stripped_deduplicated_and_english(tmp_path: Path, capsys: pytes
         assert line in report
 
 
-@pytest.mark.parametrize("kind", ["built", "verl"])
+@pytest.mark.parametrize("kind", ["built", "gsm8k", "math"])
 def test_excluded_files_are_in_verls_schema(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     published = write_rows(tmp_path / "raw.parquet", FLAT["olympiadbench"])
     texts = [row["extra_info"]["raw_problem"] for row in build("olympiadbench", published, tmp_path)]
-    verls = [{"prompt": [{"content": f"{text} Think."}], "extra_info": {"question": text}} for text in texts]
+    end = " Let's think step by step and output the final answer within \\boxed{}."  # verl's scripts
+    extra = {"question": texts} if kind == "gsm8k" else {"split": ["test"] * len(texts)}
+    verls = [
+        {"prompt": [{"content": text + end}], "extra_info": {name: values[n] for name, values in extra.items()}}
+        for n, text in enumerate(texts)
+    ]
     built, verl = tmp_path / "olympiadbench.parquet", write_rows(tmp_path / "verl.parquet", verls)
-    excluded = {"built": built, "verl": verl}[kind]
+    excluded = built if kind == "built" else verl
     rows = [dapo_row(text, "5", "i") for text in [*texts, "Is that all?"]]
     train = build("dapo-math-17k-eng", write_rows(tmp_path / "d.parquet", rows), tmp_path, "--exclude", str(excluded))
     assert [row["extra_info"]["raw_problem"] for row in train] == ["Is that all?"]

@@ -44,6 +44,7 @@ CORRUPTIONS = [
     (("prompt", 0, "role"), "assistant", "prompt", '"role": "user"'),
     (TRUTH_AT, None, TRUTH, "leave the row out"),
     (TRUTH_AT, "nan", TRUTH, "leave the row out"),
+    (TRUTH_AT, "Proof", TRUTH, "leave the row out"),
     (TRUTH_AT, True, TRUTH, "leave the row out"),
 ]
 
@@ -124,6 +125,7 @@ def test_released_files_are_read_with_warnings(tmp_path: Path, capsys: pytest.Ca
         ("MATH", ["A", "True", "[1, 2]"], "release", "error", ["3 of 3", "'Answer: A'", "verified accepts 3 of these"]),
         # judge=release compares the text of integers, and a model writes 27
         ("aime24", ["27.0", "025", "8"], "release", "warning", ["2 of 3", "'Answer: 27'", "verified accepts 2"]),
+        ("math_dapo", ['["3"]', "4"], "release", "warning", ["1 of 2", "'Answer: 3'"]),
         ("aime24", ["$1,000$", "1{,}234", "-4", "7 cm", "x=25"], "release", "", []),
     ],
 )

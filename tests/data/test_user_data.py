@@ -101,7 +101,8 @@ def test_a_question_or_answer_of_another_type_is_refused(tmp_path, capsys, text,
 
 
 @pytest.mark.parametrize(("text", "said"), [
-    ('q\ta\n1 + 1?\t2\n"2 + 2?\t4\n3 + 3?\t6\n4" + 4?\t8\n', "takes in the next rows"),
+    ('q\ta\n1 + 1?\t2\n"2 + 2?\t4\n3 + 3?\t6\n4" + 4?\t8\n', "line 5: "),
+    ('q,a\n"1 + 1?,2\n"2 + 2?",4\n', "line 3: "),
     ("q,a\nWhat, then?,1\nAnd, now?,2\n", "more values than columns"),
 ])  # fmt: skip
 @pytest.mark.parametrize("name", ["t.tsv", "t.tsv.gz", "in/train.tsv"])
@@ -165,7 +166,8 @@ def test_a_test_question_leaves_training_in_any_unicode_form(tmp_path: Path, cap
 
 def test_sizes_draw_by_the_seed_and_keep_the_order(tmp_path: Path, capsys) -> None:
     folder = write_splits(tmp_path / "in", TRAIN, [(f"Test: {question}", answer) for question, answer in TRAIN])
-    (folder / "validation.jsonl").write_bytes(LINES[0])
+    for name in ("validation.jsonl", "hard.jsonl"):
+        (folder / name).write_bytes(LINES[0])
     drawn = []
     for seed in (0, 0, 1):
         options = ["--train-size", 5, "--test-size", 5, "--seed", seed, "--name", "n", "--out", tmp_path / str(seed)]
@@ -175,7 +177,9 @@ def test_sizes_draw_by_the_seed_and_keep_the_order(tmp_path: Path, capsys) -> No
     for first, again, other in zip(*drawn, strict=True):  # training, then test problems
         assert first == again != other
         assert (len(first), first) == (5, sorted(first))
-    assert "split validation is not used" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "split validation is not used" in printed
+    assert "3 of 4 files are read" in printed
 
 
 @pytest.mark.parametrize(
@@ -258,12 +262,31 @@ def test_what_a_file_needs_is_said(tmp_path: Path, capsys, name: str, content: b
     assert not list(tmp_path.glob("*.parquet"))
 
 
-def test_numbers_of_single_precision_are_those_that_were_written(tmp_path: Path) -> None:
-    answers = pa.array([0.1, 2.5, 7, 123456792.0, -0.0, float("nan")], pa.float32())
+@pytest.mark.parametrize(("kind", "numbers", "texts"), [
+    (pa.float32(), [0.1, 2.5, 7, 123456792.0, -0.0, float("nan")], ["0", "0.1", "123456792", "2.5", "7"]),
+    (pa.float64(), [0.1, 1234567.89, 16777217.5], ["0.1", "1234567.89", "16777217.5"]),
+])  # fmt: skip
+def test_numbers_are_those_that_were_written(tmp_path: Path, kind, numbers, texts) -> None:
+    answers = pa.array(numbers, kind)
     pq.write_table(pa.table({"Q": [f"{n}?" for n in range(len(answers))], "A": answers}), tmp_path / "t.parquet")
     assert build("--from", tmp_path / "t.parquet", *QA, "--name", "n", "--test-rows", 1, "--out", tmp_path) == 0
     truths = [row["reward_model"]["ground_truth"] for rows in rows_of(tmp_path, "n").values() for row in rows]
-    assert sorted(truths) == ["0", "0.1", "123456792", "2.5", "7"]
+    assert sorted(truths) == texts
+
+
+def test_a_chat_as_the_question_and_a_list_as_text(tmp_path: Path, capsys) -> None:
+    """Skywork-OR1's truths; a named column of text, not the prompt beside it, is the question."""
+    user = [{"role": "user", "content": "What is 1 + 2?"}]
+    turns = [*user, {"role": "assistant", "content": "3"}, {"role": "user", "content": "And 4?"}]
+    rows = [{"prompt": chat, "T": "1 + 2?", "A": {"ground_truth": '["3"]'}, "B": ["3"]} for chat in (user, turns)]
+    (file := tmp_path / "t.ndjson").write_text("\n".join(map(json.dumps, rows)))
+    asked = user[0]["content"]
+    for question, answer, problem in [("prompt", "A", asked), ("prompt", "B", asked), ("T", "A", "1 + 2?")]:
+        columns = ["--question", question, "--answer", answer, "--data-source", "MATH", "--test-rows", 0]
+        assert build("--from", file, *columns, "--name", "n", "--out", tmp_path) == 0
+        (row,) = pq.read_table(tmp_path / "n_train.parquet").to_pylist()
+        assert (row["extra_info"]["raw_problem"], row["reward_model"]["ground_truth"]) == (problem, "3")
+    assert capsys.readouterr().out.count("1 left out: a conversation of several turns (first") == 2
 
 
 def test_a_folder_of_save_to_disk_is_not_ready_but_can_be_built_from(tmp_path):
