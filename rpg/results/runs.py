@@ -114,9 +114,9 @@ class Run:
 
     @cached_property
     def validations(self) -> dict[str, str]:
-        """The metric of the accuracy of each data_source: val-core/<data_source>/acc/mean@k."""
+        """The data_source of each accuracy's metric, val-core/<data_source>/acc/mean@k; a resume may change k."""
         matches = [match for name in self.frame if (match := VALIDATED.fullmatch(str(name)))]
-        return {match["data_source"]: match[0] for match in matches if match["variable"] == "acc"}
+        return {match[0]: match["data_source"] for match in matches if match["variable"] == "acc"}
 
     @cached_property
     def accuracies(self) -> Any:
@@ -124,7 +124,7 @@ class Run:
 
         Raises UserError: one benchmark under two data_source spellings at the same step.
         """
-        columns = {metric: benchmark_of(source) for source, metric in self.validations.items()}
+        columns = {metric: benchmark_of(source) for metric, source in self.validations.items()}
         by_benchmark = self.frame[[*columns]].rename(columns=columns).T.groupby(level=0, sort=False)
         if (by_benchmark.count() > 1).any(axis=None):
             raise UserError(f"{self.directory}: {', '.join(columns)}: evaluate one file of each benchmark")
@@ -141,7 +141,7 @@ class Run:
         if samples.empty:
             return pd.DataFrame(columns=["input", "output", "gts", "acc", "benchmark", "problem"])
         if "data_source" not in samples:  # of plain verl
-            samples["data_source"] = next(iter(self.validations))
+            samples["data_source"] = next(iter(self.validations.values()))
         samples["benchmark"] = samples["data_source"].map(benchmark_of)
         samples["acc"] = samples["acc"].astype(float)
         used, left_out = [samples[:0]], int(self.series(LEFT_OUT_OF_VALIDATION).get(step) or 0)
@@ -188,11 +188,6 @@ def load(directory: Path) -> Run:
         raise UserError(f"{directory / METRICS}: no step in it yet")
     steps = pd.Index([record["step"] for record in records], name="step")
     logged: Any = pd.DataFrame([record["data"] for record in records], index=steps).select_dtypes("number")
-    sets = {name: match.groups() for name in logged if (match := VALIDATED.fullmatch(name))}
-    kept = {own: name for name, own in sets.items()}  # one of the names mean@k
-    for old, new in ((name, kept[own]) for name, own in sets.items() if kept[own] != name):
-        logged[new] = logged[new].where(logged[new].notna(), logged.pop(old))
-        notes.append(f"{old} and {new} are one accuracy: a resume changed val_kwargs.n")
     last = logged.replace([np.inf, -np.inf], np.nan).groupby(level="step").last()
     if not config:
         notes.append("no config.yaml: its method and planned steps are unknown")

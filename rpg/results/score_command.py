@@ -133,7 +133,8 @@ def score_run(scored: Run, config: dict[str, Any], out: Path) -> list[str]:
     environment = scored.environment | {CONTENTS: scored.environment.get(CONTENTS, {}) | scorer}
     (out / ENVIRONMENT).write_text(json.dumps(environment, indent=2) + "\n", encoding="utf-8")
     for step, samples in judged.items():  # last: a directory with this file is a run
-        means = samples.groupby("data_source")["acc"].mean().rename(scored.validations)
+        metrics = {source: metric for metric, source in scored.validations.items()}
+        means = samples.groupby("data_source")["acc"].mean().rename(metrics)
         append_record(out / METRICS, {"step": step, "data": means.to_dict()})
     return notes
 

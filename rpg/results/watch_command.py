@@ -21,7 +21,6 @@ SHOWN = {  # metric -> form
     "actor/ppo_kl": "KL to pi_old {:.2g}", "actor/entropy": "entropy {:.3f}", "actor/pg_clipfrac": "clipped {:.2%}",
     "response_length/mean": "response length {:.0f}", STEP_TIME: "{:.0f} s a step",
 }  # fmt: skip
-NBSP = "\xa0"  # within an item of the line, which is not broken there
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -41,8 +40,7 @@ def run(args: argparse.Namespace) -> int:
     with Live(console=console, auto_refresh=False) as live:
         while True:
             states, have_ended = zip(*map(state, directories), strict=True)
-            unbroken = ("  ".join(item.replace(" ", NBSP) for item in items) for items in states)
-            live.update(Text("\n".join(fitted(unbroken, 2)).replace(NBSP, " ")), refresh=True)
+            live.update(Text("\n".join(fitted(map("  ".join, states), 2))), refresh=True)
             if args.once or all(have_ended) or not console.is_terminal:
                 return 0
             time.sleep(2)

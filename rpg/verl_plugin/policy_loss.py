@@ -65,29 +65,24 @@ def policy_loss(
     """
     from verl.trainer.ppo.core_algos import agg_loss
 
-    micro_batch = MICRO_BATCH.get()
+    micro_batch = MICRO_BATCH.get() or MicroBatch()
     spec = spec_from_actor_config(name, config)
-    own_reference = micro_batch is not None and micro_batch.ref_log_prob is not None
     kl_loss_coef = config.get("kl_loss_coef", 0.0) if config.get("use_kl_loss", False) else 0.0
-    tell(name, spec, own_reference, kl_loss_coef)
+    tell(name, spec, micro_batch.ref_log_prob is not None, kl_loss_coef)
     compute = compiled(log_prob.device) if config.get("use_torch_compile") else token_loss_summary
     losses, on_device = compute(
         spec,
         log_prob=log_prob,
         old_log_prob=old_log_prob,
         advantages=advantages,
-        ref_log_prob=micro_batch.ref_log_prob if micro_batch else None,
-        kl_baseline=micro_batch.kl_baseline if micro_batch else None,
+        ref_log_prob=micro_batch.ref_log_prob,
+        kl_baseline=micro_batch.kl_baseline,
         mask=response_mask,
     )
     if rollout_is_weights is not None:
         losses = losses * rollout_is_weights.masked_fill(response_mask == 0, 0.0)
-    summary, metrics = floats(on_device), {}
-    if micro_batch:
-        micro_batch.summary = summary
-    else:
-        metrics = means(summary)
-    metrics |= verl_metrics(summary)
+    micro_batch.summary = summary = floats(on_device)
+    metrics = verl_metrics(summary) | ({} if MICRO_BATCH.get() else means(summary))
     if not summary.tokens + summary.not_finite:  # without unmasked tokens: 0 with gradient 0, not 0 / 0
         return losses.sum(), metrics
     info = config.get("global_batch_info") or {}

@@ -50,8 +50,6 @@ RESOLVERS = {
     "by_memory": lambda gb, *values: values[bisect([48, 80], gb)],  # choose from the values for 24, 48 and 80 GB
     "sum": lambda *numbers: sum(numbers),
     "product": lambda *numbers: math.prod(numbers),
-    # other values of trainer.nnodes are refused by themselves
-    "storage_units": lambda nodes: 2 * nodes if isinstance(nodes, int) and nodes > 0 else 2,
     "quotient": lambda whole, part: whole // part,
 }
 

@@ -24,7 +24,7 @@ def compared(first: Path, second: Path) -> tuple[list[dict], list[str]]:
 
 
 def test_two_runs_are_paired_over_problems(tmp_path):
-    """tests/results/test_statistics.py has the interval of 1, 1, 0, -1."""
+    """Of the differences 1, 1, 0, -1: error 0.478714; Student's 0.975 with 3 degrees: 3.182446."""
     first = write_run(tmp_path / "a", 1, [0, 0, 1, 1], reward=0.1)
     second = write_run(tmp_path / "b", 1, [1, 1, 1, 0], reward=0.3, loss="vanilla")
     (accuracy, reward), _ = compared(first, second)

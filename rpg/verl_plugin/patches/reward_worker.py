@@ -43,9 +43,8 @@ class RewardLoopWorker(reward_loop.RewardLoopWorker):
         reward_loop.hf_tokenizer = tokenizer  # type: ignore[attr-defined]  # in this worker's process only
         super()._init_reward_fn()
         function = self.config.reward.custom_reward_function
-        if (
-            function.path == user_reward.ADAPTER
-        ):  # import the file now, and limit each call without its wait for a process
+        self._in_child = function.path == user_reward.ADAPTER
+        if self._in_child:  # import the file now, and limit each call without its wait for a process
             user_reward.call(function.reward_kwargs.file, function.reward_kwargs.get("function"))
             call, limit = self.reward_manager.compute_score, self.config.rpg.reward_limit
             self.reward_manager.compute_score = partial(call, reward_limit=limit)  # type: ignore[arg-type]
@@ -56,11 +55,7 @@ class RewardLoopWorker(reward_loop.RewardLoopWorker):
         Raises:
             RuntimeError: the response has no reward; the message names the response and the reason.
         """
-        limit = (
-            None
-            if self.config.reward.custom_reward_function.path == user_reward.ADAPTER
-            else self.config.rpg.reward_limit
-        )
+        limit = None if self._in_child else self.config.rpg.reward_limit
         try:
             async with asyncio.timeout(limit):
                 result = finite(await super().compute_score(data))
