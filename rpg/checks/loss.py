@@ -18,20 +18,24 @@ def read_by_the_loss(run: RunConfig) -> Findings:
     """The loss reads each setting of its clip and KL that is changed, and an RPG loss one KL, of a recorded beta."""
     divergence, estimator, clip = LOSSES.get(run[LOSS_MODE], ("", "", CLIPS.get(run[LOSS_MODE], "ppo")))
     rule = run[f"{LOSS}.clip_scope"] or CLIP_SCOPES[0] if estimator == "differentiable" else clip
-    of_responses = run[f"{LOSS}.kl_scope"] == "response"
+    of_responses, mode = run[f"{LOSS}.kl_scope"] == "response", run.rpg.reference.mode
+    is_forward = divergence in ("fkl", "ufkl")  # whose KL of pi_ref = pi_old is that of its tokens
     reads = {  # key: whether it is read, and the values that change nothing
         f"{LOSS}.clip_scope": (estimator == "differentiable", (None,)),
         f"{LOSS}.clip_branch": (clip == "ppo", (None, CLIP_BRANCHES[0])),
         f"{LOSS}.z_old": (divergence in ("ufkl", "urkl") and not of_responses, (None, 1.0)),
-        "rpg.rho_bound": (divergence in ("fkl", "ufkl") and of_responses, (None, RHO_BOUND)),
-        f"{ACTOR}.loss_agg_mode": (run[LOSS_MODE] != "sapo", ("token-mean", "seq-mean-token-mean")),
+        "rpg.kl_scope": (not is_forward or mode != "old", ("token",)),
+        "rpg.rho_bound": (is_forward and of_responses and mode != "old", (None, RHO_BOUND)),
+        "rpg.reference.kl_ema": (mode in MOVING_REFERENCES, (0.9,)),
+        f"{ACTOR}.loss_agg_mode": (run[LOSS_MODE] not in ("sapo", "geo_mean"), ("token-mean", "seq-mean-token-mean")),
         f"{ACTOR}.clip_ratio_low": (rule != "none", (0.2,)),  # of the group `clip`
         f"{ACTOR}.clip_ratio_high": (rule != "none", (0.28,)),
         f"{ACTOR}.clip_ratio_c": (rule not in ("none", "hard"), (10.0,)),
     }
     for key, (is_read, usual) in reads.items():
         if not is_read and run[key] not in usual:
-            yield run.error(key, f"is not read by {run.shown(LOSS_MODE)} with kl_scope={run.rpg.kl_scope}", "remove it")
+            where = f"{run.shown(LOSS_MODE)}, kl_scope={run.rpg.kl_scope} and reference={mode}"
+            yield run.error(key, f"has no effect with {where}", "remove it")
     if run[LOSS_MODE] not in LOSSES:
         return
     if run[f"{LOSS}.kl_coef"] is None:

@@ -11,7 +11,7 @@ from rpg.config.verl_keys import CORRECTION, LOSS, MODEL, ROLLOUT, SEPARATE
 from rpg.diagnostics import Findings
 from rpg.names import LOSSES, MOVING_REFERENCES
 
-SCHEDULE = "trainer.v1.trainer_mode"
+SCHEDULE, SAMPLER = "trainer.v1.trainer_mode", "trainer.v1.sampler.max_off_policy"
 WEIGHT, THRESHOLD, REJECTION = (f"{CORRECTION}.{name}" for name in ("rollout_is", "rollout_is_threshold", "rollout_rs"))
 OVER_THE_BATCH = ("rpg_batchmean", "reinforce_plus_plus", "reinforce_plus_plus_baseline")  # in their statistics
 UNCUT = 100.0  # threshold of a response's weight that few reach
@@ -34,6 +34,8 @@ def corrections(run: RunConfig) -> Findings:
         message = "leaves tokens out of the sums of rpg.kl_scope=response"
         yield run.error(REJECTION, message, "reject sequences (seq_...), or use rpg.kl_scope=token")
     has_both = run[log_probs] and not run[f"{CORRECTION}.bypass_mode"]
+    if run[f"{REJECTION}_threshold"] is not None and run[REJECTION] is None:
+        yield run.error(f"{REJECTION}_threshold", f"is not read without {REJECTION}", "set both, or none")
     for key in (WEIGHT, REJECTION):
         if run[key] is not None and not has_both:
             message = "compares pi_old with the rollout policy: verl leaves it out without log-probs of both"
@@ -66,10 +68,10 @@ def stale_responses(run: RunConfig) -> Findings:
         message = f"sums tokens that other policies than pi_old sampled ({run.shown(SCHEDULE)})"
         remedy = f"use pi_old=behavior, pi_old=decoupled_sequence with {THRESHOLD}={UNCUT:g}, or rpg.kl_scope=token"
         yield run.error("rpg.kl_scope", message, remedy)
-    sampler, ahead = "trainer.v1.sampler.max_off_policy", f"trainer.v1.{run[SCHEDULE]}.num_warmup_batches"
-    oldest = run[f"{sampler}_threshold"] if run[f"{sampler}_strategy"] == "drop" else None
+    ahead = f"trainer.v1.{run[SCHEDULE]}.num_warmup_batches"
+    oldest = run[f"{SAMPLER}_threshold"] if run[f"{SAMPLER}_strategy"] == "drop" else None
     if oldest is not None and ceil(run[ahead]) + 1 > oldest:
-        yield run.error(ahead, f"makes responses older than {sampler}_threshold={oldest}: all are dropped", "lower it")
+        yield run.error(ahead, f"makes responses older than {SAMPLER}_threshold={oldest}: all are dropped", "lower it")
 
 
 def separate_rollouts(run: RunConfig) -> Findings:

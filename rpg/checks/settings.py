@@ -4,7 +4,7 @@ A check is a function that preflight.py calls; the first sentence of its docstri
 """
 
 from rpg.checks.loss import ESTIMATOR, LOSS_MODE
-from rpg.checks.off_policy import SCHEDULE, THRESHOLD, WEIGHT
+from rpg.checks.off_policy import SAMPLER, SCHEDULE, THRESHOLD, WEIGHT
 from rpg.config import verl_keys
 from rpg.config.run_config import RunConfig, logs_to
 from rpg.config.types import verl_defaults
@@ -21,6 +21,13 @@ ULYSSES = "ulysses_sequence_parallel_size"
 # effect, and what happens with another
 FIXED = {
     f"{ACTOR}.clip_ratio": ((0.2,), "is not read; clip=LOW_HIGH sets clip_ratio_low and clip_ratio_high"),
+    f"{ACTOR}.qat.enable": ((False,), f"is not read; set {FSDP}.qat.enable"),
+    f"{ACTOR}.use_prefix_grouper": ((False,), "is not read by verl's V1 trainer"),
+    f"{ROLLOUT}.over_sample_rate": ((0,), "is not read by verl's V1 trainer"),
+    f"{MODEL}.hf_config_path": (
+        (None,),
+        f"is not read by vLLM, which would sample from another model; set {MODEL}.path",
+    ),
     f"{ACTOR}.grad_clip": ((1.0,), f"is not read; set {OPTIM}.clip_grad"),
     "actor_rollout_ref.nccl_timeout": ((600,), "is not read"),
     "algorithm.use_pf_ppo": ((False,), "is not read: verl's V1 trainer has no PF-PPO"),
@@ -36,7 +43,6 @@ FIXED = {
     "reward.reward_model.enable": ((False,), "would be loaded and not asked: the reward function scores"),
     "distillation.enabled": ((False,), "would replace the loss by a teacher's"),
     "trainer.critic_warmup": ((0,), "would leave out the actor's updates; there is no critic"),
-    f"{MODEL}.lora.rank": ((0,), f"is Megatron's: with FSDP no adapter would be trained; set {MODEL}.lora_rank"),
     "actor_rollout_ref.hybrid_engine": ((True,), "puts the reference into another process than the actor"),
     f"{ACTOR}.{ULYSSES}": ((1,), f"also changes the reference; set fsdp_config.{ULYSSES} of each"),
     f"{REF}.{ULYSSES}": ((1,), f"is deprecated; set fsdp_config.{ULYSSES}"),
@@ -54,6 +60,7 @@ READ_WITH = {
     (ESTIMATOR, ("gae", "reinforce_plus_plus")): ["algorithm.gamma"],
     (ESTIMATOR, ("gae",)): ["algorithm.lam"],
     (WEIGHT, ("token", "sequence")): [THRESHOLD, f"{CORRECTION}.rollout_is_batch_normalize"],
+    (SCHEDULE, ("colocate_async", SEPARATE)): [f"{SAMPLER}_threshold", f"{SAMPLER}_strategy"],
     (SCHEDULE, ("colocate_async",)): ["trainer.v1.colocate_async.num_warmup_batches"],
     (SCHEDULE, (SEPARATE,)): [f"trainer.v1.{SEPARATE}.num_warmup_batches"],
     (f"{ACTOR}.loss_agg_mode", ("seq-mean-token-sum-norm",)): [f"{ACTOR}.loss_scale_factor"],
@@ -87,6 +94,13 @@ def without_effect(run: RunConfig) -> Findings:
     steps, ratio, adapter = f"{OPTIM}.lr_warmup_steps", f"{OPTIM}.lr_warmup_steps_ratio", f"{MODEL}.lora_adapter_path"
     if run[ratio] and run[steps] > 0:
         yield run.error(ratio, f"is not read with {run.shown(steps)}", f"set {steps}=-1")
+    for key, value in leaves({f"{MODEL}.lora": run[f"{MODEL}.lora"]}):  # but rollouts read two
+        if value != value_at(verl_defaults(), key) and not key.endswith((".merge", ".fully_sharded_loras")):
+            yield run.error(key, "is Megatron's: FSDP does not read it", f"set {MODEL}.lora_rank or {MODEL}.lora_alpha")
+    passed = f"{ROLLOUT}.engine_kwargs.vllm.hf_overrides"
+    for name in (run[f"{MODEL}.override_config"] or {}).keys() - (run[passed] or {}).keys() - {"attn_implementation"}:
+        message = "reaches the trained model, not vLLM's, which samples"
+        yield run.error(f"{MODEL}.override_config.{name}", message, f"set it in +{passed}, too", "warning")
     for key in (adapter, *(f"{MODEL}.{name}" for name in ("lora_alpha", "target_modules", "exclude_modules"))):
         if run[key] != value_at(verl_defaults(), key) and not run[f"{MODEL}.lora_rank"]:
             yield run.error(key, "is not read without a rank", f"set {MODEL}.lora_rank")
@@ -131,6 +145,7 @@ def token_budgets(run: RunConfig) -> Findings:
     of_reference = run.has_reference_model and run[f"{REF}.{dynamic}"]
     budgets = (  # key, whether it is read, ranks that share a sequence
         (f"{ROLLOUT}.max_model_len", True, 1),
+        (f"{ROLLOUT}.engine_kwargs.vllm.max_model_len", True, 1),
         (f"{ACTOR}.ppo_max_token_len_per_gpu", run[f"{ACTOR}.use_dynamic_bsz"], ranks),
         (f"{ROLLOUT}.{tokens}", run[f"{ROLLOUT}.{dynamic}"], ranks),
         (f"{REF}.{tokens}", of_reference, run[f"{REF}.fsdp_config.{ULYSSES}"]),

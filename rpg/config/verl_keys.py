@@ -97,6 +97,7 @@ def _without_variables(path: str) -> str:
 _TYPES: dict[Any, tuple[str, ...]] = {
     PositiveInt: (
         f"{ACTOR}.ppo_epochs",
+        f"{ACTOR}.ppo_mini_batch_size",
         "trainer.max_actor_ckpt_to_keep",
         "trainer.total_training_steps",
         "trainer.nnodes",
@@ -111,6 +112,7 @@ _TYPES: dict[Any, tuple[str, ...]] = {
     str | float: (f"{CORRECTION}.rollout_is_threshold",),
     Literal["fsdp2"]: (f"{ACTOR}.strategy", f"{REF}.strategy"),  # our worker and reference are written for it
     Literal[True]: ("trainer.use_v1",),  # the plugin is written for verl's V1 trainer
+    Literal["auto", "disable", "resume_path"]: ("trainer.resume_mode",),  # another would empty the logs, and then fail
     bool: (f"{OVERLONG}.enable",),
     list[str]: ("algorithm.gdpo_reward_keys",),
     list[float]: ("algorithm.gdpo_reward_weights",),

@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     """
     table = int(args.table) if args.table.isdecimal() else args.table.lower()
     name = ("" if table in FIGURES else "table") + args.table.lower() + ("-cpu" if args.profile == "cpu" else "")
-    out = Path(os.path.abspath(args.out or Path("checkpoints", name)))
+    out = Path(os.path.abspath(args.out or Path(os.environ.get("CKPTS_DIR", "checkpoints"), name)))
     common = [*args.overrides, *([] if args.steps is None else [f"{STEPS}={args.steps}"])]
     chosen = choose(table, args.methods)
     planned = plan(table, chosen, args.profile, list(dict.fromkeys(args.seeds)), out, common)

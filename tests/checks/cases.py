@@ -40,6 +40,8 @@ CASES: dict[str, list] = {
         [f"{A}.grad_clip=0.5"], ["algorithm.use_pf_ppo=true"], [f"{R}.multi_turn.enable=true"],
         ["actor_rollout_ref.nccl_timeout=3600"], ["pi_old=behavior", f"{CORRECTION}.loss_type=reinforce"],
         [f"{A}.policy_loss.dro_beta=0.5"], [f"{A}.optim.total_training_steps=900"],
+        [f"{A}.qat.enable=true"], [f"{A}.use_prefix_grouper=true"], [f"{R}.over_sample_rate=0.2"],
+        [f"{M}.hf_config_path=/c"], [f"{M}.lora.alpha=5"], ["trainer.v1.sampler.max_off_policy_threshold=3"],
     ],
     "mini_batches": [
         [f"{A}.ppo_mini_batch_size=24"], (["trainer.n_gpus_per_node=3"], [f"{A}.ppo_mini_batch_size=16"]),
@@ -50,7 +52,8 @@ CASES: dict[str, list] = {
         ["reference=fixed", f"{REF}.fsdp_config.{ULYSSES}=2"], [FLASH, f"{F}.{ULYSSES}=2"],
     ],
     "token_budgets": [
-        [f"{R}.max_model_len=111"], ["reference=fixed", f"{REF}.log_prob_max_token_len_per_gpu=111"],
+        [f"{R}.max_model_len=111"], [f"+{R}.engine_kwargs.vllm.max_model_len=111"],
+        ["reference=fixed", f"{REF}.log_prob_max_token_len_per_gpu=111"],
         ([f"{A}.ppo_max_token_len_per_gpu=111"], [f"{A}.ppo_max_token_len_per_gpu=111",
                                                   f"{R}.log_prob_max_token_len_per_gpu=111"]),
     ],
@@ -73,6 +76,8 @@ CASES: dict[str, list] = {
         ["method=rpg_rf", f"{A}.clip_ratio_low=0.1"], ["method=rpg_rf_clip_hard", f"{A}.clip_ratio_c=3"],
         ["method=rpg_rf", "rpg.kl_scope=response", f"+{A}.policy_loss.z_old=2.0"],
         ["method=rpg_rf", "reference=fixed", "rpg.kl_scope=response", "rpg.rho_bound=5"],
+        ["method=rpg_rf", "rpg.divergence=ufkl", "rpg.kl_scope=response"], ["rpg.reference.kl_ema=0.5"],
+        ["method=null", f"{L}=geo_mean", "clip=0.2_0.28", f"{A}.loss_agg_mode=seq-mean-token-sum"],
         [f"{A}.use_kl_loss=true"], ["algorithm.use_kl_in_reward=true"],
     ],
     "reference": [
@@ -84,7 +89,7 @@ CASES: dict[str, list] = {
         ["pi_old=decoupled", f"{IS}_threshold=null"],
         [LIMIT, f"{R}.calculate_log_probs=false", f"{RS}=token_k1"],
         ["method=rpg", "reference=fixed", "rpg.kl_scope=response", LOG_PROBS, LIMIT, f"{RS}=token_k1"],
-        ["pi_old=behavior", LIMIT, f"{RS}=token_k1"],
+        ["pi_old=behavior", LIMIT, f"{RS}=token_k1"], [LIMIT],
         ["~pi_old", f"{R}.calculate_log_probs=false", f"{IS}=token"],
     ],
     "asynchronous_pi_old": [(["schedule=async"], ["trainer.v1.trainer_mode=colocate_async"])],
@@ -143,6 +148,8 @@ WARNED: list[tuple[str, list[str], str | None]] = [
     ("updates", ["method=rpg", f"{A}.ppo_epochs=2", *ONE_UPDATE], None),
     ("updates", ["pi_old=behavior", *ONE_UPDATE], None),
     ("updates", ["optim=schedulefree", *ONE_UPDATE], None),
+    ("without_effect", [f"+{M}.override_config.rope_theta=1e6"], f"{M}.override_config.rope_theta"),
+    ("without_effect", [f"+{M}.override_config.a=1", f"+{R}.engine_kwargs.vllm.hf_overrides={{a:1}}"], None),
     ("updates", ["method=rpg", f"{R}.n=1"], f"{R}.n=1: with algorithm.adv_estimator=rpg"),
 ]
 
@@ -151,6 +158,8 @@ TYPES: list[tuple[list[str], list[str]]] = [
     ([f"{R}.n=abc", "data.train_batch_size=2.5"], [f"{R}.n='abc'", "data.train_batch_size=2.5"]),
     ([f"{A}.optim.lr=nan"], []),
     ([f"{A}.clip_ratio_c=1.0"], []),
+    ([f"{A}.ppo_mini_batch_size=0"], []),
+    (["trainer.resume_mode=atuo"], []),
     (["trainer.use_v1=false"], []),
     (["trainer.logger=5"], []),
     (["rpg.reference.mode=every_k"], ["rpg.reference.every_k=null"]),
