@@ -9,6 +9,7 @@ import pandas as pd
 import rich
 
 from rpg.diagnostics import UserError, fitted
+from rpg.dotted import below
 from rpg.files.atomic import METRICS
 from rpg.results.formats import ANSI, screen
 from rpg.results.runs import Run, differing, load, load_runs, notes_of, show_notes, unlike
@@ -81,7 +82,11 @@ def compare(first: list[Run], second: list[Run]) -> tuple[list[dict[str, Any]], 
     rewards = [[run.training_reward for run in own] for own in sides]
     if steps := sorted(set.intersection(*(set(series.index) for own in rewards for series in own))):
         means = [[float(series.loc[steps].mean()) for series in own] for own in rewards]
-        found.append({"outcome": "training reward", **difference(sides, means)})
+        outcome = {"outcome": "training reward", **difference(sides, means)}
+        if scored_apart := [key for key in differing(runs) if below(key, ("judge", "reward", "data.train_files"))]:
+            outcome["clear"] = False
+            notes.append(f"the training rewards do not compare: {', '.join(scored_apart)} differ")
+        found.append(outcome)
     if single:
         notes.append("one run per side: an interval over problems does not cover other seeds")
     return found, notes

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from rpg.config.record import CONTENTS, recorded
-from rpg.config.verl_keys import FUNCTION, JUDGE, RESUMABLE, REWARD_FILE, VALIDATION
+from rpg.config.record import CODE, CONTENTS, recorded
+from rpg.config.verl_keys import EXTERNAL_LIB, FUNCTION, JUDGE, RESUMABLE, REWARD_FILE, VALIDATION
 from rpg.diagnostics import UserError, fitted, printable
 from rpg.dotted import below, leaves, value_at
 from rpg.files.atomic import LEFT_OUT, METRICS, SAMPLES
@@ -80,11 +80,12 @@ class Run:
             if not key.endswith("seed") and key != JUDGE and value not in (None, {}, OURS, ADAPTER)
             and (not below(key, RESUMABLE) or below(key, DISTINGUISHING))
         }  # fmt: skip
-        for key in ("data.train_files", "data.val_files", REWARD_FILE):
+        for key in ("data.train_files", "data.val_files", REWARD_FILE, EXTERNAL_LIB, *CODE):
             if files := value_at(self.environment, CONTENTS, {}).get(key):
                 kept[key] = ", ".join(SHA256.sub(r"\1", name) for name in files)
-        if value_at(self.config, "trainer.val_only"):
-            kept["checkpoint"] = PurePath(value_at(self.config, "trainer.resume_from_path") or "untrained").name
+        own, origin = (value_at(self.config, f"trainer.{name}") for name in ("default_local_dir", "resume_from_path"))
+        if value_at(self.config, "trainer.val_only") or (origin and PurePath(origin).parent != PurePath(own)):
+            kept["checkpoint"] = PurePath(origin or "untrained").name
         return kept | {"judge": self.judge}
 
     @property

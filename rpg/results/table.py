@@ -76,6 +76,8 @@ def build_table(runs: Sequence[Run], paper: int | None = None) -> Table:
     order = [*printed, *BENCHMARKS, *sorted(line["benchmark"] for line in lines)]
     lines.sort(key=lambda line: (list(rows).index(line["method"]), order.index(line["benchmark"])))
     notes += notes_of(run for members in rows.values() for run in members)
+    if uneven := dict.fromkeys(line["method"] for line in lines if isinstance(line["step"], str)):
+        notes.append(f"{', '.join(uneven)}: the last validations of the seeds are at different steps, and have no rank")
     steps = ["step of Last"] if len({line["step"] for line in lines}) > 1 else []
     if keys := unlike(runs) + steps:
         notes.append(f"rows are ranked only among those with equal {', '.join(keys)}")
@@ -95,8 +97,9 @@ def numbers(runs: Sequence[Run], benchmark: str) -> dict[str, Any]:
     ends.columns = ["before", "last", "best"]
     line: dict[str, Any] = {**ends.mean(), **ends[["last", "best"]].sem().add_suffix("_se"), "runs": len(runs)}
     steps = sorted({own.index[-1] for own in points})
-    step = steps[0] if len(steps) == 1 else f"{steps[0]} to {steps[-1]}"  # not among rows at one step
-    line |= {"judge": runs[0].judge, "step": step, "measures": str(runs[0].measures)}
+    step = steps[0] if len(steps) == 1 else f"{steps[0]} to {steps[-1]}"
+    measures = sorted(runs[0].measures.items()) if len(steps) == 1 else runs[0].name  # which no other row has
+    line |= {"judge": runs[0].judge, "step": step, "measures": str(measures)}
     answers = [run.samples(own.index[-1], benchmark) for run, own in zip(runs, points, strict=True)]
     if not all(map(len, answers)):
         return line

@@ -6,7 +6,7 @@ import pytest
 
 from rpg.diagnostics import UserError
 from rpg.dotted import put
-from rpg.results.runs import load, unlike
+from rpg.results.runs import differing, load, unlike
 from tests.builders.runs import config, records, write_run, write_samples
 
 LINES = records([0.1, 0.3, 0.25])  # validations at steps 0, 2, 4
@@ -90,6 +90,18 @@ def test_accuracies_compare_where_they_are_measured_alike(tmp_path, key, value):
     runs = [load(write_run(tmp_path / name, LINES, made)) for name, made in (("a", config("a")), ("b", other))]
     named = f"{key}.scale" if key.endswith("kwargs") else key
     assert unlike(runs) == ([] if key == "data.train_batch_size" else [named])
+
+
+def test_another_runs_checkpoint_and_other_code_are_settings(tmp_path):
+    made = [config("a") for _ in range(3)]
+    for n, (run, origin) in enumerate(zip(made, (None, tmp_path / "0/global_step_2", "/x/global_step_2"), strict=True)):
+        run["trainer"] |= {"default_local_dir": str(tmp_path / "0"), "resume_from_path": origin and str(origin)}
+        (write_run(tmp_path / str(n), LINES, run) / "environment.json").write_text(
+            json.dumps({"contents": {"rpg.external_lib": ["ab"[n == 0] * 64]}})
+        )
+    runs = [load(tmp_path / str(n)) for n in range(3)]
+    assert differing(runs[:2]) == {"rpg.external_lib": ["b" * 8, "a" * 8]}
+    assert differing(runs[1:]) == {"checkpoint": [None, "global_step_2"]}
 
 
 @pytest.mark.parametrize(("each", "lost", "left_out"), [(4, 1, 1), (1, 1, 1), (2, 4, 5), (4, 2, 1)])

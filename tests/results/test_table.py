@@ -173,5 +173,11 @@ def test_rows_that_are_not_measured_alike_have_no_common_rank(tmp_path):
     table = table_of(tmp_path / "steps", runs)
     assert table.cells["rank_last"].isna().all()
     assert table.notes == ["rows are ranked only among those with equal step of Last"]
+    runs = {f"{loss}{n}": (records([0.1, 0.5, 0.9][:n]), config("u", loss, seed=n))
+            for loss in ("vanilla", "rpg_urkl") for n in (2, 3)}  # fmt: skip
+    table = table_of(tmp_path / "uneven", runs)
+    assert set(table.cells["step"]) == {"2 to 4"}
+    assert table.cells["rank_last"].isna().all()
+    assert any(note.endswith("at different steps, and have no rank") for note in table.notes)
     runs = {"a": (records([0.1, 0.2]), config("a", steps=4)), "b": (records([0.1, 0.9, 0.9]), config("b", steps=4))}
     assert [cell["step"] for cell in cells_of(table_of(tmp_path / "seeds", runs))] == ["2 to 4"]
