@@ -67,6 +67,8 @@ MARKUP = (
     (r"(?<![\w)}])\*\*([^*]+)\*\*(?![\w(])", r"\1"),  # emphasis, no power
     (r"(?<!\\)\\[,;: ]|(?!^)~|\\q?quad", " "),  # "~33" is about 33
     (r"\\not=|!=", r"\\ne "),
+    (r"\\(?:operatorname|mathrm|text)\s*\{\s*((?:arc)?tg|ctg|[sc]h)\s*\}", r"\\\1 "),
+    (r"(?<=[0-9] )(years?|months?|weeks?|days?|hours?|minutes?|feet),? and (?=[0-9]+ [a-z]+$)", r"\1 "),
     ("<=", r"\\le "),
     (">=", r"\\ge "),
     (r"((?:/|[0-9]) *)sec(?=(?:\^[23])?[\s.$}]*$)", r"\1 s"),  # no secant
