@@ -69,7 +69,7 @@ PAIRS = (  # with the error of the pairs alone, since recomputed without a clip 
 def study() -> list[str]:
     """The methods of table 8 with 16 optimizer steps a batch: means of three seeds, contrasts.
 
-    The contrasts' score excludes DAPO, whose filter logs only kept groups. Scores contain the length penalty, which
+    The contrasts' score excludes DAPO, whose filter logs only kept groups. Scores contain the overlong penalty, which
     GRPO's runs do not have.
     """
     runs, _ = load("study")
@@ -90,7 +90,7 @@ def study() -> list[str]:
 
 
 def penalty() -> list[str]:
-    """GRPO with and without the length penalty, and a row of the eight, which has it (expectations.md, 7)."""
+    """GRPO with and without the overlong penalty, and a row of the eight, which has it (expectations.md, 7)."""
     runs, _ = load("penalty")
     plain, penalised, row = OF_PENALTY
     pairs = [(penalised, plain), (penalised, row), (plain, row)]

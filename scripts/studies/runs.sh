@@ -5,7 +5,7 @@
 # pretrained: SmolLM2-135M on sums, five seeds (rpg/toy/smollm2.py), and on reasoning-gym's chain_sum, three seeds.
 # study: the twelve rows of the paper's table 8 and GRPO-corrected with 16 optimizer steps per batch as in the paper,
 #   three seeds; on six others two losses with exchanged advantages, and the methods that were highest and lowest.
-# penalty: GRPO with and without the length penalty of the eight rows, beside one of these (expectations.md, 7).
+# penalty: GRPO with and without the overlong penalty of the eight rows, beside one of these (expectations.md, 7).
 # factors: filter on or off, advantages divided by the group's deviation or not, RPG-REINFORCE-URKL or DAPO, in every
 #   combination, with equal shaping, bounds (0.2, 0.28), batches and validation; with the filter also at half the rate,
 #   which the release gives RPG-REINFORCE.
