@@ -141,11 +141,16 @@ def called_by_trl(function: Callable[..., Any], arguments: dict[str, Any], optio
 def as_score(value: Any, where: str) -> Score:
     """Convert a result for verl: a number, or a mapping with `score`, `acc` (default: the score), `pred` and numbers.
 
+    Other texts and None are left out, as in verl's metrics.
+
     Raises UserError for a value that is not a finite number, and for a key that verl uses itself.
     """
     values = dict(value) if isinstance(value, Mapping) else {"score": value}
     pred = values.pop("pred", None)
-    scores: dict[str, Any] = {"score": None, "acc": values.get("score"), **values}
+    others = {
+        key: value for key, value in values.items() if key in ("score", "acc") or not isinstance(value, str | None)
+    }
+    scores: dict[str, Any] = {"score": None, "acc": values.get("score"), **others}
     for key, number in scores.items():
         if key in VERL_COLUMNS:
             raise UserError(f"{where}: returns the key {key!r}, which verl cannot log; choose another name")
