@@ -8,6 +8,7 @@ from rpg.rewards.verified.normalize import bare_truth, normalize
 
 MAX_ANSWER_CHARS = 200  # the longest answer of MATH-500 has 159 characters
 OR = re.compile(r"(.+?)\s*\((?:or|i\.e\.)(?: equivalently)?,? (.+)\)")  # \frac{1}{4} (or 0.25)
+RANGE = re.compile(r"(([0-9]+)-([0-9]+))(?: [a-z]{3,}.*)?")  # 3-4 days: no difference
 __all__ = ["judge_response"]  # the room's one door (tests/test_layers.py)
 
 
@@ -24,6 +25,8 @@ def judge_response(response: str, truth: str, integers_only: bool = False) -> tu
 
 
 def _is_same(answer: str, truth: str, integers_only: bool) -> bool:
+    if (ends := RANGE.fullmatch(truth)) and int(ends[2]) < int(ends[3]):
+        return answer in (truth, ends[1])
     if integers_only:
         answer = answer.rpartition("=")[2].strip()
     if DECIMAL.fullmatch(answer) and DECIMAL.fullmatch(truth):  # most answers of the integer sets
