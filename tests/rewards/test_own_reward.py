@@ -184,7 +184,8 @@ def test_what_python_and_numpy_call_a_number_is_one(tmp_path: Path) -> None:
     """Texts beside them are left out."""
     file = write(tmp_path / "mine.py", FAILING)
     for number, value in (("numpy.float32(0.25)", 0.25), ("numpy.bool_(True)", 1.0), ("fractions.Fraction(1, 2)", 0.5)):
-        made = score(file, truth=f"{{'score': {number}, 'format': {number}, 'pred': 3, 'gold': '7', 'rest': None}}", reward_limit=60)
+        call = f"{{'score': {number}, 'format': {number}, 'pred': 3, 'gold': '7', 'rest': None}}"
+        made = score(file, truth=call, reward_limit=60)
         assert made == {"score": value, "acc": value, "format": value, "pred": "3"}
         assert {type(value) for value in made.values()} == {float, str}
 
