@@ -1,9 +1,7 @@
 """Checks of a run's parquet files and their prompts, read as the run reads them."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 
@@ -30,10 +28,6 @@ class DataFile:
     def error(self, message: str, remedy: str = BUILD) -> Diagnostic:
         """Return an error of this file."""
         return Diagnostic(self.key, self.name, message, remedy)
-
-    def distinct(self, column: str) -> list[Any]:
-        """Return the values of a column, each once."""
-        return pq.read_table(self.name, columns=[column])[column].unique().to_pylist()
 
 
 def local_files(run: RunConfig) -> list[DataFile]:
@@ -63,8 +57,8 @@ def data_files(run: RunConfig) -> Findings:
         if file.key == TRAIN:
             counts.append(pq.read_metadata(file.name).num_rows)
         if run.own_reward is None:
-            unknown = sorted((source for source in file.distinct("data_source") if not is_known(source)), key=str)
-            if unknown:
+            sources = pq.read_table(file.name, columns=["data_source"])["data_source"].unique().to_pylist()
+            if unknown := sorted((source for source in sources if not is_known(source)), key=str):
                 names = ", ".join(map(shown, unknown))
                 yield file.error(f"data_source {names} is not scored by rpg.rewards", score_remedy(str(unknown[0])))
     if len(counts) == len(run.files("train")):  # else some are not on this machine
@@ -124,7 +118,8 @@ def prompts_fit(run: RunConfig) -> Findings:
         yield run.error(f"data.apply_chat_template_kwargs.{name}", message, near or "remove it", level)
     by_file = list[tuple[DataFile, list[int]]]()
     for file in files:
-        lengths, refused = prompt_lengths(tokenizer, _prompts(file, run["data.prompt_key"]), arguments)
+        prompts = (row[run["data.prompt_key"]] for _, row in read_file(file.name))
+        lengths, refused = prompt_lengths(tokenizer, prompts, arguments)
         by_file.append((file, lengths))
         if refused:
             remedy = f"change the row or leave it out; a template that takes it is set by {MODEL}.custom_chat_template"
@@ -137,10 +132,3 @@ def prompts_fit(run: RunConfig) -> Findings:
             more = f"up to {max(lengths)} tokens (first: row {too_long[0]}): verl would cut their beginning"
             remedy = f"set it to {longest}, or {FILTERED}=true to leave them out"
             yield run.error("data.max_prompt_length", f"{of_file} are longer, {more}", remedy)
-
-
-def _prompts(file: DataFile, key: str) -> Iterator[Any]:
-    """Yield the prompt of every row."""
-    with pq.ParquetFile(file.name) as parquet:
-        for batch in parquet.iter_batches(columns=[key]):
-            yield from batch.column(0).to_pylist()
