@@ -110,7 +110,7 @@ SHORT = {"dapo_7b_7binstruct": "dapo_7binstruct"}  # the release's name of this 
 def script_of(label: str, table: int | str, size: str = "") -> str:
     """Return the name of the script of a row in a table or figure of the paper; size cpu: of its toy run.
 
-    Raises KeyError for a label or table without runs.
+    Raises KeyError for an unknown label or table.
     """
     folder, end = TABLES[table]
     if table in FIGURES:
@@ -118,8 +118,6 @@ def script_of(label: str, table: int | str, size: str = "") -> str:
     else:
         row, divergence = LABELS[label]
         script = row.script.replace("{d}", divergence or "")
-        if not script:
-            raise KeyError(f"{table}: no script of {label}")
     name = script.format(size=size or folder) + ("" if size == "cpu" else end)
     return SHORT.get(name, name)
 
@@ -129,17 +127,11 @@ def label_of(method: str | None, divergence: str) -> str | None:
     return METHODS[method].label.format(D=divergence.upper()) if method in METHODS else None
 
 
-def family(label: str) -> str:
-    """Return RPG-REINFORCE, RPG or baseline, the paper's marks of rows."""
-    if label.startswith("RPG-REINFORCE"):
-        return "RPG-REINFORCE"
-    return "RPG" if label.startswith("RPG") else "baseline"
-
-
 def _look(label: str, row: Method, divergence: str | None) -> Look:
     if divergence is None:
         return row.look
-    return Look(DIVERGENCE_COLOURS[divergence][family(label) == "RPG-REINFORCE"], row.look.dash)
+    differentiable, reinforce = DIVERGENCE_COLOURS[divergence]
+    return Look(reinforce if label.startswith("RPG-REINFORCE") else differentiable, row.look.dash)
 
 
 LOOKS = {label: _look(label, *LABELS[label]) for label in NAMES}
