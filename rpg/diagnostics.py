@@ -62,10 +62,6 @@ class Refused(UserError):
         self.diagnostics = diagnostics
 
 
-class BadSetting(UserError):
-    """A setting that cannot be read; the message names key, value and remedy."""
-
-
 def shown(value: Any) -> str:
     """Return a value as in an override: null, true, unquoted text."""
     if isinstance(value, str):

@@ -11,7 +11,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override, Quote, QuotedString
 from hydra.errors import HydraException
 
-from rpg.diagnostics import BadSetting
+from rpg.diagnostics import UserError
 
 PLAIN = re.compile(r"/[A-Za-z0-9_./+-]*|[A-Za-z]+_[A-Za-z0-9_.-]*")  # Hydra reads this as text without quotes
 
@@ -25,22 +25,22 @@ def override(key: str, value: Any) -> str:
 
 
 def parse(text: str) -> Override:
-    """Return Hydra's reading of one override. Raises BadSetting, which shows what to type in a shell."""
+    """Return Hydra's reading of one override. Raises UserError, which shows what to type in a shell."""
     key, equals, value = text.partition("=")
     if not key:
-        raise BadSetting(f"{text}: has no key; write KEY=VALUE (a shell variable that is not set?)")
+        raise UserError(f"{text}: has no key; write KEY=VALUE (a shell variable that is not set?)")
     try:
         parsed = OverridesParser.create().parse_override(text)
     except HydraException as error:
         reason = f"Hydra cannot read it ({str(error).splitlines()[0].strip()})"
         if not equals:
-            raise BadSetting(f"{text}: {reason}; write KEY=VALUE") from error
+            raise UserError(f"{text}: {reason}; write KEY=VALUE") from error
     else:
         if not parsed.is_sweep_override():
             return parsed
         reason = f"Hydra reads several values; a list is {key}=[{value}]"
     quoted = shlex.quote(override(key, value.strip("'\"")))
-    raise BadSetting(f"{text}: {reason}; for a text Hydra needs quotes that the shell leaves in place: {quoted}")
+    raise UserError(f"{text}: {reason}; for a text Hydra needs quotes that the shell leaves in place: {quoted}")
 
 
 def key_of(text: str) -> str:

@@ -20,7 +20,7 @@ from rpg import secrets
 from rpg.config.run_config import RunConfig
 from rpg.config.types import verl_config_dir
 from rpg.config.verl_keys import MODEL, RESUMABLE, REWARD, TYPES
-from rpg.diagnostics import BadSetting, Diagnostic, Refused, did_you_mean, shown
+from rpg.diagnostics import Diagnostic, Refused, UserError, did_you_mean, shown
 from rpg.dotted import below, leaves, shortest_end
 from rpg.overrides import key_of, override, parse
 from rpg.registry import scripts
@@ -44,7 +44,7 @@ def compose(name: str | None, overrides: list[str]) -> tuple[RunConfig, tuple[st
     name: of the launch script, or a path of the user's own; None without one. overrides: Hydra's, the script's first.
 
     Raises:
-        BadSetting: an override or environment variable cannot be read, or the configuration cannot be composed.
+        UserError: an override or environment variable cannot be read, or the configuration cannot be composed.
         Refused: overrides that contradict a decision, a secret in the configuration, a wrong type or range.
     """
     version.require()
@@ -187,17 +187,17 @@ def resolve(config: DictConfig) -> dict[str, Any]:
 def compose_config(overrides: list[str]) -> tuple[DictConfig, dict[str, str | None]]:
     """Compose `rpg_trainer` and verl's ppo_trainer with Hydra overrides, unresolved; return it and the groups' choices.
 
-    Raises BadSetting for an override that Hydra cannot read or apply, ModuleNotFoundError without verl.
+    Raises UserError for an override that Hydra cannot read or apply, ModuleNotFoundError without verl.
     """
     resolvers.register()
     for variable in (*VARIABLES, "CKPTS_DIR", "RPG_HOME", "NNODES"):
         if (text := os.environ.get(variable)) is not None and not text.strip():
-            raise BadSetting(f"{variable} is set but empty; give it a value, or unset it")
+            raise UserError(f"{variable} is set but empty; give it a value, or unset it")
     given = []
     for text, one in ((text, parse(text)) for text in overrides):
         entries = sorted(file.stem for file in (CONFIG_DIR / one.key_or_group).glob("*.yaml"))
         if entries and one.value() is not None and one.value() not in entries:
-            raise BadSetting(f"{text}: no such entry; there are {', '.join(entries)}")
+            raise UserError(f"{text}: no such entry; there are {', '.join(entries)}")
         given.append(f"~{one.key_or_group}" if entries and one.value() is None else text)  # as Hydra takes a group out
     search = override("hydra.searchpath", [f"file://{verl_config_dir()}"])
     with hydra.initialize_config_dir(version_base=None, config_dir=str(CONFIG_DIR)):
@@ -214,7 +214,7 @@ def compose_config(overrides: list[str]) -> tuple[DictConfig, dict[str, str | No
     return config, choices
 
 
-def _unknown(overrides: list[str], known: list[str]) -> BadSetting | None:
+def _unknown(overrides: list[str], known: list[str]) -> UserError | None:
     """Return the refusal of the first override whose group or key does not exist, with the nearest name."""
     for text in overrides:
         key = (one := parse(text)).key_or_group
@@ -228,7 +228,7 @@ def _unknown(overrides: list[str], known: list[str]) -> BadSetting | None:
                 or (ends and f"did you mean {ends}?")
                 or "`rpg train --help` lists the groups"
             )
-            return BadSetting(f"{text}: no such setting or group; {near}")
+            return UserError(f"{text}: no such setting or group; {near}")
     return None
 
 
@@ -239,6 +239,6 @@ def known_keys(config: DictConfig) -> list[str]:
     return [*(group.name for group in CONFIG_DIR.iterdir() if group.is_dir()), *sections]
 
 
-def _bad_configuration(error: Exception) -> BadSetting:
+def _bad_configuration(error: Exception) -> UserError:
     cause = f": {error.__cause__}" if error.__cause__ else ""
-    return BadSetting(f"in the configuration: {error}{cause}")
+    return UserError(f"in the configuration: {error}{cause}")

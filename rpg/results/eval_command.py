@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
 def evaluation(trained: dict[str, Any], checkpoint: Path, out: Path, overrides: list[str]) -> dict[str, Any]:
     """Return the configuration that validates a checkpoint once; trained: that of its run. `overrides` win.
 
-    Raises BadSetting for an override that Hydra cannot read, or of a group: the run's file names no group.
+    Raises UserError for an override that Hydra cannot read, or of a group: the run's file names no group.
     """
     ours = {
         "trainer.val_only": True,

@@ -6,7 +6,7 @@ from rpg import plan
 from rpg.config import flags
 from rpg.config.compose import compose
 from rpg.config.verl_keys import MODEL
-from rpg.diagnostics import BadSetting
+from rpg.diagnostics import UserError
 from rpg.gpu_host import visible
 
 GPUS = {"h100": 80, "h200": 141, "a100": 80, "a100-40": 40, "l40s": 48, "a6000": 48, "4090": 24}  # GB
@@ -27,10 +27,10 @@ def run(args: argparse.Namespace) -> int:
     args.overrides.insert(0, f"rpg.gpu_memory={memory}")  # a typed one wins
     run, _ = compose(*flags.chosen(args))
     if run["trainer.device"] == "cpu":
-        raise BadSetting(f"{args.script} runs on the CPU; `rpg doctor {args.script}` checks this machine")
+        raise UserError(f"{args.script} runs on the CPU; `rpg doctor {args.script}` checks this machine")
     if (shape := plan.shape_of(run[f"{MODEL}.path"])) is None:
         kind = "a decoder without experts"
-        raise BadSetting(f"{run.shown(f'{MODEL}.path')}: has no config.json of {kind}; set MODEL_PATH to a directory")
+        raise UserError(f"{run.shown(f'{MODEL}.path')}: has no config.json of {kind}; set MODEL_PATH to a directory")
     fits, lines = plan.estimate(shape, run, run["rpg.gpu_memory"] * plan.GB)
     verdict = f"{'fits' if fits else 'DOES NOT FIT'} {run.devices} x {run['rpg.gpu_memory']:g} GB"
     print(f"{run['trainer.experiment_name']}: {verdict}; {shape.parameters / 1e9:.3g}e9 parameters", *lines, sep="\n  ")

@@ -10,7 +10,7 @@ from rpg.checks import preflight
 from rpg.config import freeze
 from rpg.config.compose import compose
 from rpg.config.run_config import RunConfig
-from rpg.diagnostics import BadSetting, Refused, fitted
+from rpg.diagnostics import Refused, UserError, fitted
 from rpg.overrides import key_of, override
 from rpg.registry import scripts
 from rpg.run import cleanup, directory, signals, submit
@@ -27,7 +27,7 @@ def start(name: str | None, overrides: list[str]) -> int:
     try:
         run, notes = compose(name, overrides)
         tell(notes)
-    except (Refused, BadSetting) as error:
+    except UserError as error:
         return refused(error)
     # the job has no script of the user's: it gets the name that follows from it, and this directory, not Ray's
     known = {key_of(text) for text in overrides}
@@ -65,11 +65,11 @@ def begin(composed: RunConfig, command: list[str]) -> int:
                 if not run.cluster:
                     tell(f"note: removed {path}, left by a run that was killed" for path in cleanup.remove_weights())
                 return train(run, server)
-    except (Refused, BadSetting) as error:
+    except UserError as error:
         return refused(error)
 
 
-def refused(error: Refused | BadSetting) -> int:
+def refused(error: UserError) -> int:
     """Show why a run is rejected; return the exit code."""
     tell(f"error: {reason}" for reason in (error.diagnostics if isinstance(error, Refused) else [error]))
     return signals.REFUSED

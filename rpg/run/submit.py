@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from rpg.config.run_config import RunConfig
-from rpg.diagnostics import BadSetting, Refused
+from rpg.diagnostics import Refused, UserError
 from rpg.registry.scripts import home
 from rpg.secrets import has_login, in_variables
 
@@ -59,7 +59,7 @@ def runtime_env() -> dict[str, Any]:
 def job_of(run: RunConfig, address: str) -> str:
     """Return the job's id: the run's name, with a number after the run's earlier jobs have ended.
 
-    That of the run's directory is added if it differs, as an evaluation's does. Raises BadSetting without a cluster.
+    That of the run's directory is added if it differs, as an evaluation's does. Raises UserError without a cluster.
     """
     from ray.job_submission import JobSubmissionClient
 
@@ -67,7 +67,7 @@ def job_of(run: RunConfig, address: str) -> str:
     try:
         jobs = JobSubmissionClient(address).list_jobs()
     except (ConnectionError, RuntimeError) as error:
-        raise BadSetting(f"RAY_ADDRESS={address}: {error}; set it to the dashboard's, http://HEAD:8265") from error
+        raise UserError(f"RAY_ADDRESS={address}: {error}; set it to the dashboard's, http://HEAD:8265") from error
     ids = {job.submission_id: job.status.is_terminal() for job in jobs}
     number = 1
     while ids.get(job := name if number == 1 else f"{name}.{number}"):
