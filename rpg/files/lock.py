@@ -10,17 +10,13 @@ from filelock import FileLock, SoftFileLock, Timeout
 RUN = "run.lock"  # in a run's directory
 
 
-class Held(Exception):
-    """Another process holds the lock; the message names it."""
-
-
 def take(file: Path) -> FileLock:
-    """Lock a file, write the owner into it, and return the lock. Child programs do not inherit it. Raises Held."""
+    """Lock a file, write the owner into it, and return the lock. Child programs do not inherit it.
+
+    Raises Timeout if another process holds it.
+    """
     lock = FileLock(file, blocking=False, thread_local=False)
-    try:
-        lock.acquire()
-    except Timeout:
-        raise Held(f"in use by {owner(file)}") from None
+    lock.acquire()
     if not isinstance(lock, SoftFileLock):  # without flock (some Lustre) the file is the lock, with its own record
         since = time.strftime("%Y-%m-%dT%H:%M:%S%z")
         file.write_text(f"process {os.getpid()} on {socket.gethostname()} since {since}\n")

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from filelock import Timeout
 from omegaconf import OmegaConf
 
 from rpg.config import record
@@ -20,7 +21,7 @@ from rpg.diagnostics import ABSENT, Diagnostic, Refused
 from rpg.dotted import value_at
 from rpg.files.atomic import CONFIG, ENVIRONMENT, LEFT_OUT, METRICS, SAMPLES, write_whole
 from rpg.files.integrity import STEP, TRACKER, steps
-from rpg.files.lock import RUN, Held, take
+from rpg.files.lock import RUN, owner, take
 from rpg.gpu_host import visible
 from rpg.registry import scripts
 from rpg.secrets import without_login
@@ -63,9 +64,10 @@ def locked(directory: Path) -> Iterator[None]:
     try:
         directory.mkdir(parents=True, exist_ok=True)
         lock = take(directory / RUN)
-    except Held as error:
+    except Timeout:
+        message = f"in use by {owner(directory / RUN)}"
         remedy = "wait for it, stop it, or use another directory (CKPTS_DIR, trainer.experiment_name)"
-        raise Refused([Diagnostic("trainer.default_local_dir", str(directory), str(error), remedy)]) from None
+        raise Refused([Diagnostic("trainer.default_local_dir", str(directory), message, remedy)]) from None
     except OSError as error:
         raise not_writable(directory, error) from error
     try:
