@@ -1,7 +1,7 @@
-"""Find secrets in configurations and environment variables, which config.yaml, run.log and W&B would show."""
+"""Find secrets in configurations, which config.yaml, run.log and W&B would show."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from rpg.diagnostics import ABSENT, Diagnostic
@@ -25,18 +25,12 @@ def without_login(text: str) -> str:
 
 
 def in_configuration(config: dict[str, Any]) -> Iterator[Diagnostic]:
-    """Yield the secrets in a configuration. The diagnostics do not show the values."""
+    """Yield the variables that are secrets by their name, and the values with a login, which it does not show."""
     for key, value in leaves(config, into_lists=True):
         section, _, name = key.rpartition(".")
-        yield from in_variables(section, {name: value}, by_name=section in SECTIONS)
-
-
-def in_variables(where: str, variables: Mapping[str, Any], by_name: bool = True) -> Iterator[Diagnostic]:
-    """Yield the variables that are secrets by their name or hold a login."""
-    for name, value in variables.items():
-        if by_name and name.upper().rpartition("_")[2] in LAST_WORDS:
+        if section in SECTIONS and name.upper().rpartition("_")[2] in LAST_WORDS:
             remedy = f"set {name} in the environment: a local run inherits it; on a cluster set it for `ray start`"
-            yield Diagnostic(f"{where}.{name}", ABSENT, "is a secret by its name, and would be stored", remedy)
+            yield Diagnostic(key, ABSENT, "is a secret by its name, and would be stored", remedy)
         elif has_login(str(value)):
             remedy = "store it for the program (~/.netrc)"
-            yield Diagnostic(f"{where}.{name}", ABSENT, "has a login in its address, which would be stored", remedy)
+            yield Diagnostic(key, ABSENT, "has a login in its address, which would be stored", remedy)

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from rpg.config.run_config import RunConfig
-from rpg.diagnostics import Refused, UserError
+from rpg.diagnostics import UserError
 from rpg.registry.scripts import home
-from rpg.secrets import has_login, in_variables
+from rpg.secrets import has_login
 
 IN_JOB = "RPG_IN_JOB"  # set in a job's environment, where Ray sets RAY_ADDRESS as well
 PLUGIN = "rpg.verl_plugin.autoload"
@@ -78,12 +78,9 @@ def job_of(run: RunConfig, address: str) -> str:
 def submit(run: RunConfig, command: list[str]) -> NoReturn:
     """Become `ray job submit` of `python3 COMMAND...`: it shows the job's log to the end; exit code 0, or 1.
 
-    Ray refuses a second job of an id, so that a run has one at a time. A signal leaves the job running. Raises Refused
-    for a secret in the job's environment.
+    Ray refuses a second job of an id, so that a run has one at a time. A signal leaves the job running.
     """
     environment, address = runtime_env(), os.environ["RAY_ADDRESS"]
-    if diagnostics := list(in_variables("the job's environment", environment["env_vars"])):
-        raise Refused(diagnostics)
     if variables := withheld():
         print(
             f"warning: {', '.join(variables)}: not sent, as the dashboard shows a job's environment; if the run needs "
