@@ -3,7 +3,7 @@
 import contextlib
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from rpg.checks import preflight
@@ -86,19 +86,10 @@ def dry_run() -> bool:
     return os.environ.get("DRY_RUN", "").strip().lower() not in ("", "0", "false", "no", "off")
 
 
-@contextlib.contextmanager
-def imports(run: RunConfig) -> Iterator["Preloaded | None"]:
-    """Import rpg.preload in one process, from which Ray's workers of this machine are forked.
-
-    Yields None if nothing is preloaded.
-    """
+def imports(run: RunConfig) -> contextlib.AbstractContextManager["Preloaded | None"]:
+    """Import rpg.preload in one process, from which Ray's workers of this machine are forked; None: nothing to."""
     if not run.rpg.preload["late"] or run.cluster:
-        yield None
-        return
+        return contextlib.nullcontext()
     from rpg.verl_plugin.cpu.preload import Preloaded
 
-    server = Preloaded(run.rpg.preload["early"], run.rpg.preload["late"])
-    try:
-        yield server
-    finally:
-        server.close()
+    return contextlib.closing(Preloaded(run.rpg.preload["early"], run.rpg.preload["late"]))
