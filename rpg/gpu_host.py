@@ -22,7 +22,7 @@ class GPU:
 def visible() -> list[GPU]:
     """Return the GPUs that CUDA_VISIBLE_DEVICES names by index or UUID, in its order; without the variable all.
 
-    None if nvidia-smi is missing, fails or answers something else. A part of a GPU (MIG) counts as no GPU, because
+    [] if nvidia-smi is missing, fails or answers something else. A part of a GPU (MIG) counts as no GPU, because
     nvidia-smi gives only the whole one's memory. CUDA numbers unequal GPUs by speed unless
     CUDA_DEVICE_ORDER=PCI_BUS_ID; nvidia-smi always by bus.
     """

@@ -1,10 +1,9 @@
 """Names of metrics in a run's log, metrics.jsonl: verl's, as commands and the progress line look for them."""
 
 import re
-from collections.abc import Collection
 
 # the training reward: over all groups, logged by runs with filter_groups only; over the groups of the batch
-ALL_GROUPS, BATCH = REWARDS = ("critic/score_before_filtering/mean", "critic/score/mean")
+ALL_GROUPS, BATCH = ("critic/score_before_filtering/mean", "critic/score/mean")
 LEFT_OUT_OF_TRAINING = "training/left_out_responses"  # without a reward, of a step's batch
 LEFT_OUT_OF_VALIDATION = "validation/left_out_responses"  # accuracies count them as wrong
 # a batch in which all are equal teaches nothing
@@ -17,8 +16,3 @@ VALIDATED = re.compile(r"val-core/(?P<data_source>.+)/(?P<variable>acc|reward)/m
 def is_validation(metric: str) -> bool:
     """Return whether a metric is a mean over a validation: of accuracies, or of scores if no accuracy is logged."""
     return VALIDATED.fullmatch(metric) is not None
-
-
-def training_reward(logged: Collection[str]) -> str:
-    """Return the metric of the training reward among the logged ones."""
-    return ALL_GROUPS if ALL_GROUPS in logged else BATCH

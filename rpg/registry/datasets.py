@@ -102,9 +102,3 @@ def benchmark_of(data_source: str) -> str:
     """Return the name of a data_source in tables: its set's benchmark, else the data_source itself."""
     row = named(data_source)
     return row.benchmark or data_source if row else data_source
-
-
-def validation_files(benchmarks: list[str]) -> list[str]:
-    """Return the files of the benchmarks on which the 7b and 4b scripts do not validate."""
-    rows = (BENCHMARKS[name] for name in benchmarks)
-    return [file for row in rows if row.repeat == 1 for file in row.files]

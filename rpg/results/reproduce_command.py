@@ -20,7 +20,7 @@ from rpg.diagnostics import UserError
 from rpg.files.atomic import METRICS
 from rpg.overrides import key_of, override
 from rpg.registry import scripts
-from rpg.registry.datasets import validation_files
+from rpg.registry.datasets import BENCHMARKS
 from rpg.registry.methods import FIGURES, ROWS, TABLES, script_of
 from rpg.results.formats import show
 from rpg.results.runs import load_runs, show_notes
@@ -108,8 +108,9 @@ def plan(
     for text in common:
         if key_of(text) in {*SEEDS, *OF_SCRIPT, NAME, DIRECTORY, "trainer.total_epochs", "trainer.val_only"}:
             raise UserError(f"{text}: the command sets this key (--seeds, --steps, --out); leave the override out")
-    files = validation_files(paper_table(int(table)).benchmarks) if table not in FIGURES and profile == "gpu" else []
-    if files:
+    printed = paper_table(int(table)).benchmarks if table not in FIGURES and profile == "gpu" else []
+    sets = [BENCHMARKS[name] for name in printed]
+    if files := [file for row in sets if row.repeat == 1 for file in row.files]:  # on the others the scripts validate
         common = [f"data.val_files=[{','.join(f'${{rpg.data_dir}}/{file}' for file in files)}]", *common]
     found = [scripts.find(script_of(label, table, "cpu" if profile == "cpu" else "")) for label in labels]
     planned = {}

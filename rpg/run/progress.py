@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from rpg.config.run_config import RunConfig
 from rpg.files.atomic import METRICS
-from rpg.logged import LEFT_OUT_OF_TRAINING, LEFT_OUT_OF_VALIDATION, VALIDATED, training_reward
+from rpg.logged import ALL_GROUPS, BATCH, LEFT_OUT_OF_TRAINING, LEFT_OUT_OF_VALIDATION, VALIDATED
 from rpg.run.directory import resumed_step
 from rpg.run.time_left import STEP_TIME, duration, time_left
 
@@ -102,7 +102,8 @@ class Screen:
             if values:
                 self._validation = f"{name} {sum(values) / len(values):.3f}"
         missing = int(data.get(LEFT_OUT_OF_TRAINING, 0) + data.get(LEFT_OUT_OF_VALIDATION, 0))
-        shown = (("reward", training_reward(data), "{:+.2f}"), *(() if missing else SHOWN))
+        reward = ALL_GROUPS if ALL_GROUPS in data else BATCH
+        shown = (("reward", reward, "{:+.2f}"), *(() if missing else SHOWN))
         parts = [f"{label} {form.format(data[key])}" for label, key, form in shown if key in data]
         parts += [f"{missing} without reward"] if missing else []
         return " ".join([self._validation, *parts]).strip()
