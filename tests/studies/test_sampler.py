@@ -31,10 +31,10 @@ def expected_gradient(choice: str, loss: str, problem: Problem, log_mu: torch.Te
     problem = replace(problem, log_old=old, log_ref=old if problem.log_ref.isnan().all() else problem.log_ref)
     unweighted = spec_loss(LossSpec.parse(loss, kl_coef=beta))
 
-    def weighted(problem, log_prob):
+    def weighted(_, log_prob):
         return unweighted(problem, log_prob) * (1.0 if weights is None else weights)
 
-    return loss_gradient(problem, weighted, normalized=True, log_sampler=log_mu)
+    return loss_gradient(replace(problem, log_old=log_mu), weighted, normalized=True)
 
 
 @pytest.mark.parametrize("choice", PI_OLD)

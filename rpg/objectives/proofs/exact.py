@@ -90,18 +90,16 @@ def compare(gradients: Iterable[tuple[Tensor, Tensor]]) -> Result:
 PerSampleLoss = Callable[[Problem, Tensor], Tensor]  # problem, log pi_theta (n,) -> loss (n,)
 
 
-def loss_gradient(problem: Problem, loss: PerSampleLoss, normalized: bool, log_sampler: Tensor | None = None) -> Tensor:
+def loss_gradient(problem: Problem, loss: PerSampleLoss, normalized: bool) -> Tensor:
     """Gradient of E_{x ~ pi_old}[loss(x)] by the logits.
 
     normalized: whether the loss's divergence is defined between normalised policies. Its expectation is
     then the sum with pi_old's own masses (which add up to 1 where it applies); otherwise the sum over
     pi_old / Z_old, whose factor Z_old the loss carries.
-    log_sampler: (n,), log-probs of the policy that samples, where that is not pi_old; then Z_old is 1.
     """
     logits = problem.logits.clone().requires_grad_()
     log_prob = logits.log_softmax(0)
-    log_measure = problem.log_old if log_sampler is None else log_sampler
-    measure = log_measure.exp() / (1.0 if normalized else problem.z_old)
+    measure = problem.log_old.exp() / (1.0 if normalized else problem.z_old)
     (gradient,) = torch.autograd.grad((measure * loss(problem, log_prob)).sum(), logits)
     return gradient
 
