@@ -97,11 +97,6 @@ def wandb_environment(config: dict[str, Any]) -> dict[str, str]:
     return variables
 
 
-NO_WANDB_KEY = (
-    "no W&B key in WANDB_API_KEY or ~/.netrc: W&B logs offline; `wandb login` before, or `wandb sync` after the run"
-)
-
-
 def has_wandb_key() -> bool:
     """Return whether W&B has a key for its server, in the environment or in ~/.netrc (`wandb login`)."""
     from requests.utils import get_netrc_auth
@@ -117,4 +112,6 @@ def export(run: RunConfig) -> list[str]:
     if not run.cluster:
         for name, value in LOOPBACK.items():
             os.environ.setdefault(name, value)
-    return [f"warning: {NO_WANDB_KEY}"] if offline else []
+    where = "no W&B key in WANDB_API_KEY or ~/.netrc"
+    remedy = "W&B logs offline; `wandb login` before, or `wandb sync` after the run"
+    return [f"warning: {where}: {remedy}"] if offline else []
