@@ -50,10 +50,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Score the run and print a table of both; or try a reward function on rows."""
     if args.scored.is_file():
-        args.judge = args.judge or JUDGES[0]
-        return try_reward(reward_of(with_reward({}, args)), args.scored)
+        put(config := dict[str, Any](), FUNCTION, function_of(args.reward, args.judge or JUDGES[0]))
+        return try_reward(reward_of(config), args.scored)
     scored = load(args.scored)
-    config = with_reward(copy.deepcopy(scored.config), args)
+    config = copy.deepcopy(scored.config)
+    if args.reward or args.judge:
+        put(config, FUNCTION, function_of(args.reward, args.judge))
     if judge_of(config) == scored.judge:  # the same judge in another version still makes a second row
         put(config, "rpg.scored_again", True)
     out = args.out or args.scored / f"judge-{judge_of(config)}"
@@ -64,13 +66,6 @@ def run(args: argparse.Namespace) -> int:
     print(f"written: {out}")
     show_notes(notes)
     return 0
-
-
-def with_reward(config: dict[str, Any], args: argparse.Namespace) -> dict[str, Any]:
-    """Set the reward function of the arguments in a configuration, and return it."""
-    if args.reward or args.judge:
-        put(config, FUNCTION, function_of(args.reward, args.judge))
-    return config
 
 
 def reward_of(config: dict[str, Any]) -> Callable[..., Any]:

@@ -4,7 +4,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -46,8 +46,7 @@ class Table:
 
 def paper_table(number: int) -> Table:
     """Return table `number` of the paper: rows and columns in its order. Raises UserError: it has no results."""
-    with resources.files("rpg.results").joinpath("paper_tables.csv").open(encoding="utf-8") as file:
-        tables = pd.read_csv(file).groupby("table")
+    tables = pd.read_csv(Path(__file__).with_name("paper_tables.csv")).groupby("table")
     if number not in tables.groups:
         raise UserError(f"table {number}: the paper's tables of results are {', '.join(map(str, tables.groups))}")
     cells: Any = tables.get_group(number)
