@@ -113,10 +113,9 @@ class Diagnostics:
         if len(group[1]) < SHOWN_ROWS:
             group[1].append(f"{'all rows' if row is None else f'row {row}'}, {diagnostic.statement}")
 
-    def count(self, level: Level, key: str = "") -> int:
-        """Return how many diagnostics of a level there are, in all columns or in one."""
-        groups = self.groups.items()
-        return sum(group[0] for (name, _, of_level), group in groups if of_level == level and key in ("", name))
+    def count(self, level: Level) -> int:
+        """Return how many diagnostics of a level there are."""
+        return sum(group[0] for (*_, of_level), group in self.groups.items() if of_level == level)
 
     def lines(self) -> Iterator[str]:
         """Yield the diagnostics as text, errors first, at most five rows of a kind and then their number."""
