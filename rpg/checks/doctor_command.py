@@ -33,8 +33,6 @@ print("\\nPROBE" + json.dumps([*POLICY_LOSS_REGISTRY, *map(str, ADV_ESTIMATOR_RE
 """
 PACKAGES = ("verl", "torch", "vllm", "ray", "transformers", "flash-attn", "schedulefree")
 GB = 1e9
-DEMO = 9  # GB of memory of `rpg demo`
-SMALLEST, ROW = 24, 80  # GB of the smallest GPU of profile=one_gpu, and of those of the 7b and 4b scripts
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -77,7 +75,7 @@ def checked(name: str | None, overrides: list[str]) -> Iterator[tuple[str, list[
 
 
 def machine() -> Iterator[str]:
-    """Yield lines about this machine, and what fits on it."""
+    """Yield lines about this machine; `rpg plan NAME` tells whether a run fits its GPUs."""
     installed = {found.name.lower(): found.version for found in metadata.distributions()}
     memory, here, gpus = psutil.virtual_memory(), shutil.disk_usage(Path.cwd()), visible()
     versions = [f"{name} {installed[name]}" for name in PACKAGES if name in installed]
@@ -92,11 +90,6 @@ def machine() -> Iterator[str]:
     nodes = sum(process.info["name"] == "raylet" for process in psutil.process_iter(["name"]))
     address = without_login(os.environ.get("RAY_ADDRESS") or "not set")
     yield f"Ray       nodes that run here: {nodes}; RAY_ADDRESS: {address}"
-    fits = [f"rpg demo ({DEMO} GB)"] if memory.available > DEMO * GB else []
-    smallest = min((gpu.memory for gpu in gpus), default=0) / GB
-    fits += ["profile=one_gpu"] if smallest >= SMALLEST else []
-    fits += ["7b and 4b scripts"] if smallest >= ROW and len(gpus) >= 8 else []
-    yield f"fits      {', '.join(fits) or 'no run of the recipe: too little memory'}; `rpg plan NAME` estimates a run"
 
 
 def plugin(probe: str) -> Findings:
