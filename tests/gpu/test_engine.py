@@ -6,8 +6,6 @@ On a GPU (16 GB; 6 minutes, 4 GB of disk) a random model of Qwen3-0.6B's shape; 
 import contextlib
 import gc
 import importlib.util
-import os
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,7 +15,8 @@ from typing import Any
 import pytest
 import torch
 
-from tests.verl_plugin.real_worker import batch, build_worker, of_update, response_log_probs, toy_tokenizer
+from tests.verl_plugin.real_worker import batch, build_worker, model_directory, of_update, response_log_probs
+from tests.verl_plugin.tiny_fsdp import process_group
 
 A = "actor_rollout_ref.actor"
 PRECISION = f"+{A}.fsdp_config.mixed_precision"
@@ -45,9 +44,8 @@ CASES += [pytest.param(("cpu", mode), marks=pytest.mark.full, id=f"cpu, {mode}")
 # and of every layer's output before them.
 BOUND, BOUND_BF16 = 2e-4, 0.5
 QWEN3_06B = {"hidden_size": 1024, "num_hidden_layers": 28, "intermediate_size": 3072, "num_attention_heads": 16,
-             "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 151936, "initializer_range": 0.02}  # fmt: skip
-SMALL = {"hidden_size": 64, "num_hidden_layers": 2, "intermediate_size": 96, "num_attention_heads": 4,
-         "num_key_value_heads": 2, "head_dim": 16, "initializer_range": 0.1}  # fmt: skip
+             "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 151936, "initializer_range": 0.02,
+             "max_position_embeddings": 4096}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -67,53 +65,28 @@ class Setting:
     initial: list[torch.Tensor]
 
 
-@contextlib.contextmanager
-def process_group(device: str) -> Iterator[None]:
-    """Make this process the one rank of a process group: NCCL on a GPU, gloo on a CPU."""
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    if device == "cuda":
-        torch.cuda.set_device(0)
-    with tempfile.TemporaryDirectory() as folder:
-        store = torch.distributed.FileStore(f"{folder}/meeting", 1)
-        backend = "cpu:gloo,cuda:nccl" if device == "cuda" else "gloo"
-        torch.distributed.init_process_group(backend, store=store, rank=0, world_size=1)
-        try:
-            yield
-        finally:
-            torch.distributed.destroy_process_group()
-
-
 @pytest.fixture(scope="module")
 def settings(tmp_path_factory) -> Iterator[Callable[[str], Setting]]:
-    """Return a function that makes a device's setting once, in this process's group."""
+    """Return a function that makes a device's setting once, in this process's group: NCCL on a GPU, gloo on a CPU."""
     made: dict[str, Setting] = {}
     with contextlib.ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
-        for name, value in {"WANDB_MODE": "disabled", "RAY_LOCAL_WORLD_SIZE": "1", "LOCAL_RANK": "0"}.items():
+        variables = {"WANDB_MODE": "disabled", "RAY_LOCAL_WORLD_SIZE": "1", "LOCAL_RANK": "0"}
+        for name, value in {**variables, "GLOO_SOCKET_IFNAME": "lo"}.items():
             patch.setenv(name, value)
         patch.setenv("VERL_USE_EXTERNAL_MODULES", "rpg.verl_plugin.autoload")  # this package need not be installed
 
         def setting(device: str) -> Setting:
             if device not in made:
-                stack.enter_context(process_group(device))
+                if device == "cuda":
+                    torch.cuda.set_device(0)
+                stack.enter_context(process_group(backend="cpu:gloo,cuda:nccl" if device == "cuda" else "gloo"))
                 small = [(3, 6), (7, 11), (5, 4), (2, 9), (9, 14), (4, 3), (6, 20), (8, 8)]
                 lengths, budget = ([(256, 1792)] * 8, 8192) if device == "cuda" else (small, 48)
                 made[device] = Setting(device, tmp_path_factory.mktemp(device), lengths, budget, [])
-                write_model(made[device].folder / "model", QWEN3_06B if device == "cuda" else SMALL)
+                model_directory(made[device].folder / "model", "qwen3", **(QWEN3_06B if device == "cuda" else {}))
             return made[device]
 
         yield setting
-
-
-def write_model(directory: Path, sizes: dict[str, Any]) -> None:
-    """Write a random Qwen3 of this shape in float32, with the toy tokenizer."""
-    from transformers import AutoConfig, AutoModelForCausalLM
-
-    tokenizer = toy_tokenizer()
-    torch.manual_seed(0)
-    fixed = {"tie_word_embeddings": True, "max_position_embeddings": 4096, "dtype": "float32"}
-    config = AutoConfig.for_model("qwen3", **{"vocab_size": len(tokenizer), **fixed, **sizes})
-    AutoModelForCausalLM.from_config(config).save_pretrained(directory)
-    tokenizer.save_pretrained(directory)
 
 
 def worker_of(setting: Setting, mode: str) -> Any:

@@ -52,6 +52,21 @@ def toy_tokenizer() -> Any:
     return model.build_tokenizer(texts, model.ToyModelSettings().vocab_size)
 
 
+def model_directory(directory: Path, family: str, **sizes: Any) -> None:
+    """Write a random qwen2 or qwen3 model, by default of two layers with grouped heads, and the toy tokenizer."""
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    tokenizer = toy_tokenizer()
+    torch.manual_seed(0)
+    small = {
+        "vocab_size": len(tokenizer), "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "tie_word_embeddings": family == "qwen3",
+        "initializer_range": 0.1, "max_position_embeddings": 256,
+    }  # fmt: skip
+    AutoModelForCausalLM.from_config(AutoConfig.for_model(family, **small | sizes)).save_pretrained(directory)
+    tokenizer.save_pretrained(directory)
+
+
 def nested(values: Iterable[torch.Tensor]) -> torch.Tensor:
     return torch.nested.as_nested_tensor(list(values), layout=torch.jagged)
 

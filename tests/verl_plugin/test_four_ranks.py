@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 import torch
-from real_worker import batch, build_worker, of_update, response_log_probs, weights
-from test_packing import DTYPES, FP32, by_tokens, model_directory
+from real_worker import batch, build_worker, model_directory, of_update, response_log_probs, weights
+from test_packing import DTYPES, FP32, by_tokens
 from tiny_fsdp import on_ranks
 
 from rpg.results.reshard import reshard

@@ -4,11 +4,9 @@ Uses the settings of the gpu profiles except those that need a GPU: packing, gra
 micro-batches, attention, cross-entropy, and dtypes.
 """
 
-from pathlib import Path
-
 import pytest
 import torch
-from real_worker import batch, build_worker, of_update, response_log_probs, toy_tokenizer, weights
+from real_worker import batch, build_worker, model_directory, of_update, response_log_probs, weights
 from tiny_fsdp import on_ranks
 
 pytestmark = pytest.mark.full  # importing verl's engines alone takes ten seconds of processor time
@@ -28,21 +26,6 @@ VARIANTS = {
 # Largest difference of a log-prob. In float32 what is left is the order of sums, 1e-7 of logits of up to 5 and of the
 # sum over 300; bfloat16 has 8 bits, 4e-3 of the same and of every layer's output before.
 BOUND = {"gpu": 2e-5, "gpu_sdpa": 2e-5, "gpu_sdpa_bf16": 0.1}
-
-
-def model_directory(directory: Path, family: str) -> None:
-    """Write a random qwen2 or qwen3 model of two layers with grouped heads, and the toy tokenizer."""
-    from transformers import AutoConfig, AutoModelForCausalLM
-
-    tokenizer = toy_tokenizer()
-    torch.manual_seed(0)
-    config = AutoConfig.for_model(
-        family, vocab_size=len(tokenizer), hidden_size=64, intermediate_size=96, num_hidden_layers=2,
-        num_attention_heads=4, num_key_value_heads=2, head_dim=16, tie_word_embeddings=family == "qwen3",
-        initializer_range=0.1, max_position_embeddings=256,
-    )  # fmt: skip
-    AutoModelForCausalLM.from_config(config).save_pretrained(directory)
-    tokenizer.save_pretrained(directory)
 
 
 def by_tokens(section) -> None:

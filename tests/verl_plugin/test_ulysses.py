@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import torch
 import torch_flash_attn
-from real_worker import batch, build_worker, of_update, response_log_probs, weights
-from test_packing import FP32, PROMPTS, RESPONSES, by_tokens, model_directory
+from real_worker import batch, build_worker, model_directory, of_update, response_log_probs, weights
+from test_packing import FP32, PROMPTS, RESPONSES, by_tokens
 from tiny_fsdp import on_ranks
 
 pytestmark = pytest.mark.full  # importing verl's engines alone takes ten seconds of processor time

@@ -20,12 +20,12 @@ VOCABULARY, WIDTH = 11, 6  # neither is even: with two ranks the shards differ i
 
 
 @contextmanager
-def process_group(rank: int = 0, world_size: int = 1, meeting: str | None = None):
-    """Make this process a rank of a gloo group with a file rendezvous."""
+def process_group(rank: int = 0, world_size: int = 1, meeting: str | None = None, backend: str = "gloo"):
+    """Make this process a rank of a group with a file rendezvous."""
     with tempfile.TemporaryDirectory() as own:
         store = torch.distributed.FileStore(meeting or f"{own}/meeting", world_size)
         torch.distributed.init_process_group(
-            "gloo", store=store, rank=rank, world_size=world_size, timeout=timedelta(seconds=300)
+            backend, store=store, rank=rank, world_size=world_size, timeout=timedelta(seconds=300)
         )
         try:
             yield
