@@ -9,9 +9,9 @@ import torch.distributed.tensor  # lets torch.load read the tensors of FSDP2
 from tests.e2e.conftest import PATIENCE, SCRIPT, Run
 
 
-def begin(directory: Path, steps: int, *overrides: str, script: Path = SCRIPT, **environment: str) -> Run:
-    """Start `steps` training steps without validation; checkpoints only by overrides."""
-    command = [
+def command(directory: Path, steps: int, *overrides: str, script: Path = SCRIPT) -> list[str]:
+    """Return the command of `steps` training steps without validation; checkpoints only by overrides."""
+    return [
         "bash",
         str(script),
         f"trainer.total_training_steps={steps}",
@@ -23,7 +23,11 @@ def begin(directory: Path, steps: int, *overrides: str, script: Path = SCRIPT, *
         "rpg.console=full",
         *overrides,
     ]
-    return Run(command, directory, **environment)
+
+
+def begin(directory: Path, steps: int, *overrides: str, script: Path = SCRIPT, **environment: str) -> Run:
+    """Start this command."""
+    return Run(command(directory, steps, *overrides, script=script), directory, **environment)
 
 
 def run(directory: Path, steps: int, *overrides: str, script: Path = SCRIPT, **environment: str) -> list[dict]:

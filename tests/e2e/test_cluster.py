@@ -122,19 +122,10 @@ def cluster(tmp_path):
 SHORT = ["trainer.total_training_steps=2", "trainer.test_freq=-1", "trainer.val_before_train=false", "rpg.console=full"]
 
 
-def launched(
-    cluster: Cluster, directory: Path, *overrides: str, script: Path = SCRIPT, **env: str
-) -> subprocess.CompletedProcess:
-    """Run a script from a directory against the cluster, to its end."""
-    return subprocess.run(
-        ["bash", str(script), *SHORT, *overrides],
-        cwd=directory,
-        env={**cluster.env, "RAY_ADDRESS": cluster.url, "PYTHON": sys.executable, **env},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
+def submit(cluster: Cluster, directory: Path, name: str, *overrides: str) -> Run:
+    """Start the script from a directory against the cluster; name: of the folder with its output."""
+    command = ["env", "-C", str(directory), "bash", str(SCRIPT), *SHORT, *overrides]
+    return Run(command, directory / name, **{**cluster.env, "RAY_ADDRESS": cluster.url})
 
 
 def steps(directory: Path) -> list[int]:
@@ -145,36 +136,34 @@ def steps(directory: Path) -> list[int]:
 def test_script_from_another_directory_runs_as_a_job(cluster, tmp_path):
     """A second submission is refused by Ray while the job runs."""
     job, named = "mine,lr=3e-3", ['trainer.experiment_name="mine,lr=3e-3"']
-    command = ["env", "-C", str(tmp_path), "bash", str(SCRIPT), *SHORT, *named]
-    first = Run(command, tmp_path / "first", **{**cluster.env, "RAY_ADDRESS": cluster.url, "PYTHON": sys.executable})
+    first = submit(cluster, tmp_path, "first", *named)
     while f"Job '{job}' submitted successfully" not in first.text():
         assert first.process.poll() is None, first.text()
         time.sleep(0.2)
-    second = launched(cluster, tmp_path, *named)
-    assert second.returncode == 1
-    assert f"Job with submission_id {job} already exists" in second.stdout + second.stderr
+    second = submit(cluster, tmp_path, "second", *named)
+    assert second.wait() == 1
+    assert f"Job with submission_id {job} already exists" in second.text()
     assert first.wait() == 0, first.text()[-6000:]
     assert f"Job '{job}' succeeded" in first.text()
     assert steps(tmp_path)[-1] == 2
     assert "Training Progress" in cluster.ray("job", "logs", "--address", cluster.url, job)
 
     # a run that is finished has nothing left to do; files are looked at where the job runs
-    again = launched(cluster, tmp_path, *named)
-    assert (again.returncode, f"Job '{job}.2' succeeded" in again.stdout) == (0, True), again.stdout[-3000:]
-    assert "finished at step 2 of 2" in again.stdout
-    refused = launched(cluster, tmp_path, "actor_rollout_ref.model.path=/nowhere/model")
-    assert refused.returncode == 1
-    assert "/nowhere/model" in refused.stdout
+    again = submit(cluster, tmp_path, "again", *named)
+    assert (again.wait(), f"Job '{job}.2' succeeded" in again.text()) == (0, True), again.text()[-3000:]
+    assert "finished at step 2 of 2" in again.text()
+    refused = submit(cluster, tmp_path, "refused", "actor_rollout_ref.model.path=/nowhere/model")
+    assert refused.wait() == 1
+    assert "/nowhere/model" in refused.text()
 
 
 def test_a_start_that_waits_for_cpus_ends_at_the_stall_limit(tmp_path):
     """A node with 4 CPUs, of which TransferQueue takes 2: verl's 3 for one GPU would be waited for without end."""
     with head(tmp_path / "cluster", cpus=4) as cluster:
-        done = launched(cluster, tmp_path, "rpg.stall_limit=60")
-    told = done.stdout + done.stderr
-    assert done.returncode == 1, told[-3000:]
-    assert "rpg.stall_limit=60" in told
-    assert "(most recent call first)" in told
+        run = submit(cluster, tmp_path, "job", "rpg.stall_limit=60")
+        assert run.wait() == 1, run.text()[-3000:]
+    assert "rpg.stall_limit=60" in run.text()
+    assert "(most recent call first)" in run.text()
 
 
 def test_a_stall_ends_the_run_on_two_nodes(cluster, tmp_path):
@@ -187,8 +176,7 @@ def test_a_stall_ends_the_run_on_two_nodes(cluster, tmp_path):
     cluster.start_worker()
     of_cluster = {*actors()}
     overrides = ["trainer.nnodes=2", "rpg.stall_limit=240", "trainer.total_training_steps=50"]
-    command = ["env", "-C", str(tmp_path), "bash", str(SCRIPT), *SHORT, *overrides]
-    run = Run(command, tmp_path / "job", **{**cluster.env, "RAY_ADDRESS": cluster.url, "PYTHON": sys.executable})
+    run = submit(cluster, tmp_path, "job", *overrides)
     while not [*tmp_path.glob("checkpoints/*/metrics.jsonl")]:
         assert run.process.poll() is None, run.text()[-3000:]
         time.sleep(1)

@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from rpg.files import manifest
-from tests.e2e import sampled
+from tests.e2e import sampled, short_run
 from tests.e2e.conftest import PATIENCE, ROOT, Run
 
 pytestmark = pytest.mark.e2e
@@ -57,16 +57,10 @@ def test_asynchronous_killed_and_started_again(start, tmp_path, kills):
     """Killed after step 2; with kills=2, which takes a minute more, also after a random step of the resumed run."""
     directory, reward = tmp_path / "run", tmp_path / "reward.py"
     reward.write_text(REWARD)  # what nothing ends cannot be right: any reward that differs will do
-    command = [
-        "bash",
-        str(SCRIPT),
-        f"trainer.default_local_dir={directory}",
-        f"trainer.total_training_steps={STEPS}",
+    command = short_run.command(
+        directory,
+        STEPS,
         "trainer.save_freq=1",
-        "trainer.max_actor_ckpt_to_keep=null",
-        "trainer.val_before_train=false",
-        "trainer.test_freq=-1",
-        "rpg.console=full",
         "reference=every_k",
         "rpg.reference.every_k=2",
         f"rpg.reward={reward}",
@@ -82,7 +76,8 @@ def test_asynchronous_killed_and_started_again(start, tmp_path, kills):
         "actor_rollout_ref.actor.ppo_max_token_len_per_gpu=32768",
         "actor_rollout_ref.actor.optim.lr=2e-3",
         "actor_rollout_ref.actor.optim.lr_warmup_steps=0",
-    ]
+        script=SCRIPT,
+    )
     first = start(command=command)
     first.directory = directory
     own = [directory / name for name in ("environment.json", "config.yaml")]

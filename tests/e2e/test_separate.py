@@ -47,19 +47,10 @@ def assert_replica_had(noted, expected: list[dict[str, torch.Tensor]]) -> None:
     assert not short_run.rolls_out_with(had[-1], expected[-2])  # the last step moved them
 
 
-def test_a_batch_that_waits_for_its_rollouts_is_of_the_present_policy(start):
+def test_a_batch_that_waits_for_its_rollouts_is_of_the_present_policy(tmp_path):
     """No batch ahead, one mini-batch: the trained policy is the sampling policy, in another engine."""
-    run = start(
-        *SEPARATE,
-        ONE_MINI_BATCH,
-        "trainer.v1.separate_async.num_warmup_batches=0",
-        "trainer.total_training_steps=4",
-        "trainer.val_before_train=false",
-        "trainer.test_freq=-1",
-        "trainer.save_freq=-1",
-    )
-    assert run.wait() == 0, run.text()[-4000:]
-    records = short_run.metrics(run.directory)
+    settings = [*SEPARATE, ONE_MINI_BATCH, "trainer.v1.separate_async.num_warmup_batches=0"]
+    records = short_run.run(tmp_path / "run", 4, *settings)
     assert len(records) == 4
     for record in records:
         assert record[f"{STALENESS}/max"] == 0
