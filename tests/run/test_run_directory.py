@@ -1,9 +1,7 @@
-"""A run's directory: one living process, one training, complete files."""
+"""A run's directory: one training, complete files; tests/e2e/test_schedules.py has two processes in it."""
 
 import json
 import os
-import subprocess
-import sys
 
 import pytest
 
@@ -12,29 +10,6 @@ from rpg.files.atomic import ENVIRONMENT, write_whole
 from rpg.files.integrity import TRACKER
 from rpg.run import directory as rundir
 from tests.builders.toy_run import small_run as config
-
-HOLD = """
-import sys
-from pathlib import Path
-from rpg.run.directory import locked
-with locked(Path(sys.argv[1])):
-    print("held", flush=True)
-    sys.stdin.read()
-"""
-
-
-def test_a_directory_is_one_process_s(tmp_path):
-    directory = tmp_path / "deep/run"
-    command, pipe = [sys.executable, "-c", HOLD, str(directory)], subprocess.PIPE
-    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
-    assert process.stdout.readline() == "held\n"
-    with pytest.raises(Refused, match=rf"\b{process.pid}\b"), rundir.locked(directory):
-        pytest.fail("held by two")
-    assert (directory / rundir.RUN).is_file()
-    process.kill()
-    process.wait()
-    with rundir.locked(directory):
-        assert f"process {os.getpid()} on " in (directory / rundir.RUN).read_text()
 
 
 @pytest.mark.parametrize(("mode", "kept"), [("auto", [0]), ("disable", [])])
