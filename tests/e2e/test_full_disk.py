@@ -3,7 +3,6 @@
 Uses a small tmpfs, which requires root.
 """
 
-import json
 import os
 import subprocess
 from collections.abc import Iterator
@@ -40,10 +39,6 @@ def fill(disk: Path, leave: int) -> Path:
     return file
 
 
-def steps(directory: Path) -> list[int]:
-    return [json.loads(line)["step"] for line in (directory / "metrics.jsonl").read_text().splitlines()]
-
-
 def test_read_only_at_the_start(start, disk):
     """Fails before Ray starts and names the directory."""
     subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
@@ -75,5 +70,6 @@ def test_full_in_the_middle(start, disk):
     filled.unlink()
     last = start(*settings)
     assert last.wait(PATIENCE) == 0, last.text()[-3000:]
-    assert steps(directory) == [1, 2, 3, 4]
+    last.directory = directory
+    assert [record["step"] for record in last.metrics()] == [1, 2, 3, 4]
     assert last.processes() == []
