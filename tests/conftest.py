@@ -33,6 +33,13 @@ def toy(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def local_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let verl choose the CPU, and no cluster be there."""
+    monkeypatch.setenv("VERL_PLATFORM", "cpu")
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+
+
+@pytest.fixture
 def bare_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Leave PATH and LANG, with home and working directory in tmp_path; what a test sets is gone after it."""
     kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}

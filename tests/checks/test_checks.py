@@ -55,9 +55,7 @@ EACH = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "overrides", "blamed"), EACH, ids=[f"{name}-{o}" for name, o, _ in EACH])
-def test_what_a_check_refuses(furnished, name, overrides, blamed, monkeypatch):
-    monkeypatch.setenv("VERL_PLATFORM", "cpu")
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+def test_what_a_check_refuses(furnished, name, overrides, blamed, local_cpu):
     overrides, blamed = ([item.replace("{toy}", str(furnished)) for item in items] for items in (overrides, blamed))
     found = preflight.findings(CHECKS[name], run_of(furnished, *overrides))
     assert_blamed([finding for finding in found if finding.level == "error"], blamed)
@@ -92,8 +90,7 @@ def assert_blamed(errors, blamed):
         ["pi_old=behavior", f"{R}.logprobs_mode=raw_logprobs"],  # at temperature 1
     ],
 )
-def test_what_is_right_though_it_is_unusual(toy, overrides, monkeypatch):
-    monkeypatch.setenv("VERL_PLATFORM", "cpu")
+def test_what_is_right_though_it_is_unusual(toy, overrides, local_cpu):
     assert preflight.refuse(run_of(toy, *overrides), preflight.CHECKS) == []  # not even a warning
 
 

@@ -11,17 +11,12 @@ from rpg.config.compose import compose
 from tests.builders.toy_run import overrides, run_config
 from tests.checks.cases import L, M
 
+pytestmark = pytest.mark.usefixtures("local_cpu")
 SOCKETS = "rpg.verl_plugin.rollout"
 LOSS = """
 from verl.trainer.ppo.core_algos import register_policy_loss
 register_policy_loss({name!r})(lambda *_, **__: None)
 """
-
-
-@pytest.fixture(autouse=True)
-def local_cpu(monkeypatch):
-    monkeypatch.setenv("VERL_PLATFORM", "cpu")
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
 
 
 @pytest.fixture(autouse=True)

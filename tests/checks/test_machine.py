@@ -1,4 +1,4 @@
-"""The checks of a machine, each provoked: another nvidia-smi, a small disk or /dev/shm."""
+"""The checks of a machine, each provoked: another nvidia-smi, a small /dev/shm; tests/run/test_plan.py has the disk."""
 
 import os
 import shutil
@@ -13,17 +13,13 @@ from rpg.cli import main
 from rpg.verl_plugin.resolvers import detected_memory
 from tests.builders.toy_run import run_config
 
+pytestmark = pytest.mark.usefixtures("local_cpu")
 # index, UUID, name, MiB, driver, MIG
 LINES = [
     "0, GPU-aaaa1111, NVIDIA H100 80GB HBM3, 81559, {0}, {1}",
     "1, GPU-bbbb2222, NVIDIA RTX 4090, 24564, {0}, [N/A]",
 ]
 BUCKET = "actor_rollout_ref.rollout.checkpoint_engine.update_weights_bucket_megabytes"
-
-
-@pytest.fixture(autouse=True)
-def no_cluster(monkeypatch):
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
 
 
 def answers(folder: Path, driver: str, mig: str = "Disabled") -> Path:
@@ -82,17 +78,6 @@ def test_shared_memory(monkeypatch, free, settings, is_short):
     monkeypatch.setattr(shutil, "disk_usage", lambda path: {"/dev/shm": SimpleNamespace(free=free * 2**20)}[path])
     monkeypatch.setattr(machine, "shape_of", lambda model: plan.Shape(25000, 0, 1, 1, 1, 1, 1000, True))
     assert [found.key for found in machine.shared_memory(run_config(settings))] == ["/dev/shm"] * is_short
-
-
-@pytest.mark.parametrize(("kept", "every", "is_short"), [(2, 2, False), (5, 2, True), (None, 2, True), (5, 5, False)])
-def test_disk(monkeypatch, kept, every, is_short):
-    """For three checkpoints; the run takes ten steps."""
-    monkeypatch.setattr(machine, "shape_of", lambda model: plan.Shape(25000, 0, 1, 1, 1, 1, 1000, True))
-    monkeypatch.setattr(machine, "state", lambda shape, run: (10, 20))
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=90))
-    settings = {"save_freq": every, "total_training_steps": 10, "max_actor_ckpt_to_keep": kept}
-    found = list(machine.disk(run_config({f"trainer.{key}": value for key, value in settings.items()})))
-    assert [one.key for one in found] == ["trainer.default_local_dir"] * is_short
 
 
 def test_schedulefree_is_installed_where_it_is_used(monkeypatch):

@@ -18,6 +18,7 @@ from rpg.config.run_config import RunConfig
 A, M = "actor_rollout_ref.actor", "actor_rollout_ref.model"
 F = f"{A}.fsdp_config"
 TINY = plan.Shape(hidden=8, layers=2, intermediate=16, heads=2, kv_heads=1, head_dim=4, vocabulary=10, tied=False)
+KEPT, TEN = "trainer.max_actor_ckpt_to_keep", "trainer.total_training_steps=10"
 QWEN3 = 4.022e9  # parameters of Qwen3-4B
 
 
@@ -89,11 +90,14 @@ def test_tokens_of_the_cache_by_hand():
         (["rpg.reference.mode=every_k", "rpg.reference.every_k=2"], 32),
         ([f"{F}.model_dtype=bf16"], 12),
         (["trainer.save_freq=-1"], 0),
+        ([f"{KEPT}=5", TEN, "trainer.save_freq=2"], 60),
+        ([f"{KEPT}=null", TEN, "trainer.save_freq=2"], 60),
+        ([f"{KEPT}=5", TEN, "trainer.save_freq=5"], 24),  # no more are saved
         (["trainer.default_local_dir={resumed}"], 12),  # one is there
         (["trainer.default_local_dir={resumed}", "trainer.resume_mode=disable"], 24),
     ],
 )
-def test_two_checkpoints_by_hand(changes, each, tmp_path, monkeypatch):
+def test_the_checkpoints_that_a_disk_must_hold_by_hand(changes, each, tmp_path, monkeypatch):
     """each: bytes per parameter that the disk must have."""
     (tmp_path / "global_step_20").mkdir()
     run = of("model=qwen2.5-math-7b", *(change.format(resumed=tmp_path) for change in changes))

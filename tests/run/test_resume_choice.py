@@ -15,10 +15,8 @@ TRACKER = "latest_checkpointed_iteration.txt"
 
 
 @pytest.fixture
-def launch(toy, monkeypatch, capsys):
+def launch(toy, local_cpu, monkeypatch, capsys):
     """Start with further overrides; return exit code, frozen run and stderr."""
-    monkeypatch.setenv("VERL_PLATFORM", "cpu")
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
     monkeypatch.setenv("VERL_FILE_LOGGER_PATH", "set by the run, so taken back at the end")
 
     def launcher(*more: str) -> tuple[int, RunConfig | None, str]:
