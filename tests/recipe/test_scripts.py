@@ -24,36 +24,9 @@ from rpg.registry.scripts import RECIPE, find
 from scripts import make_recipe
 from tests.builders.launch_scripts import COVER, NAMES, SCRIPTS, composed, cover, run_of, unused_entries
 
+# A column with a dot is verl 0.9.1's key. What is missing there is in docs/settings.md.
 RELEASE = list(csv.DictReader(open(Path(__file__).with_name("release_settings.csv"))))  # noqa: SIM115
 ACTOR = "actor_rollout_ref.actor"
-
-# Column of the release's settings -> verl 0.9.1's key. What is missing here is in docs/settings.md.
-KEYS = {
-    "clip_low": f"{ACTOR}.clip_ratio_low",
-    "clip_high": f"{ACTOR}.clip_ratio_high",
-    "clip_c": f"{ACTOR}.clip_ratio_c",
-    "filter_groups": "algorithm.filter_groups.enable",
-    "overlong": "reward.reward_kwargs.overlong_buffer_cfg.enable",
-    "overlong_len": "reward.reward_kwargs.overlong_buffer_cfg.len",
-    "lr": f"{ACTOR}.optim.lr",
-    "wd": f"{ACTOR}.optim.weight_decay",
-    "model": "actor_rollout_ref.model.path",
-    "adv_estimator": "algorithm.adv_estimator",
-    "max_prompt": "data.max_prompt_length",
-    "max_resp": "data.max_response_length",
-    "train_bsz": "data.train_batch_size",
-    "mini_bsz": f"{ACTOR}.ppo_mini_batch_size",
-    "n": "actor_rollout_ref.rollout.n",
-    "test_freq": "trainer.test_freq",
-    "save_freq": "trainer.save_freq",
-    "loss_agg": f"{ACTOR}.loss_agg_mode",
-    "entropy": f"{ACTOR}.entropy_coeff",
-    "grad_clip": f"{ACTOR}.optim.clip_grad",
-    "val_temp": "actor_rollout_ref.rollout.val_kwargs.temperature",
-    "val_top_p": "actor_rollout_ref.rollout.val_kwargs.top_p",
-    "temp": "actor_rollout_ref.rollout.temperature",
-}
-
 
 OF_THE_RELEASE = cover(sorted(row["script"].removeprefix("run_").removesuffix(".sh") for row in RELEASE))
 
@@ -124,10 +97,10 @@ def test_an_entry_that_no_script_chooses_composes(entry):
 def test_settings_are_the_releases(name):
     [row] = [row for row in RELEASE if row["script"] == f"run_{name}.sh"]
     config = composed(name)
-    for column, key in KEYS.items():
+    for key in (column for column in row if "." in column):
         value = OmegaConf.select(config, key)
-        assert str(value) == row[column] or float(value) == float(row[column]), (column, value, row[column])
-    own_loss = row["adv_estimator"] == "rpg"
+        assert str(value) == row[key] or float(value) == float(row[key]), (key, value, row[key])
+    own_loss = row["algorithm.adv_estimator"] == "rpg"
     actor = config.actor_rollout_ref.actor
     if own_loss:
         assert actor.policy_loss.loss_mode == row["kl_loss_type"]
