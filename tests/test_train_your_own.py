@@ -1,4 +1,4 @@
-"""Follows docs/train_your_own.md: own data, reward and loss, up to the run's configuration."""
+"""README's snippet as it stands; docs/train_your_own.md: own data, reward and loss, up to the run's configuration."""
 
 import csv
 import os
@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import torch
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs" / "train_your_own.md").read_text(encoding="utf-8")
@@ -36,6 +37,14 @@ def prepare(directory: Path) -> None:
     for reward in reversed(blocks("Your reward", "python")):
         (directory / "reward.py").write_text(reward)
         shell(blocks("Your reward", "bash")[0], directory)
+
+
+def test_the_snippet_of_the_readme():
+    (snippet,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    names: dict = {}
+    exec(snippet, names)
+    assert names["loss"].shape == names["log_prob"].shape
+    assert torch.equal(names["log_prob"].grad != 0, names["mask"] != 0)
 
 
 @pytest.mark.slow

@@ -21,7 +21,7 @@ from rpg.config.freeze import freeze
 from rpg.config.run_config import RunConfig
 from rpg.registry.methods import label_of
 from rpg.registry.scripts import RECIPE, find
-from scripts import make_recipe
+from scripts import hours, make_recipe
 from tests.builders.launch_scripts import COVER, NAMES, SCRIPTS, composed, cover, run_of, unused_entries
 
 # A column with a dot is verl 0.9.1's key. What is missing there is in docs/settings.md.
@@ -46,6 +46,7 @@ def test_the_made_files_are_those_of_the_grammar():
     scripts = {path.resolve() for path in SCRIPTS.values()}
     assert scripts == {path for path in made if path.suffix == ".sh"}
     assert all(os.access(path, os.X_OK) for path in scripts)
+    assert hours.table() in (RECIPE / "README.md").read_text(), "python scripts/hours.py"
 
 
 @pytest.mark.slow

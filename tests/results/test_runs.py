@@ -116,11 +116,11 @@ def test_responses_without_a_reward_count_as_wrong(tmp_path, each, lost, left_ou
 
 
 @pytest.mark.parametrize("same", [True, False])
-def test_validation_files_are_compared_by_their_contents(tmp_path, same):
-    runs = []
+def test_validation_and_reward_files_are_compared_by_their_contents(tmp_path, same):
+    keys, runs = ["data.val_files", "reward.custom_reward_function.reward_kwargs.file"], []
     for name in "ab":
         run = write_run(tmp_path / name, LINES, config(name) | {"data": {"val_files": f"/{name}/test.parquet"}})
         hashes = ["a" * 64 if same else name * 64]
-        (run / "environment.json").write_text(json.dumps({"contents": {"data.val_files": hashes}}))
+        (run / "environment.json").write_text(json.dumps({"contents": dict.fromkeys(keys, hashes)}))
         runs.append(load(run))
-    assert unlike(runs) == ([] if same else ["data.val_files"])
+    assert unlike(runs) == ([] if same else keys)

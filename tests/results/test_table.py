@@ -2,7 +2,6 @@
 
 import csv
 import itertools
-import json
 import re
 from importlib import resources
 
@@ -145,14 +144,6 @@ def test_runs_of_one_seed_and_of_two_models_are_named(tmp_path):
     table = table_of(tmp_path, {str(number): (records([0.1, 0.2]), run) for number, run in enumerate(made)})
     assert sum("runs of one seed are averaged" in note for note in table.notes) == 1
     assert "rows differ in actor_rollout_ref.model.path" in table.notes
-
-
-def test_two_versions_of_one_reward_file_have_no_common_rank(tmp_path):
-    for number, loss in enumerate(("vanilla", "rpg_urkl")):
-        run = write_run(tmp_path / loss, records([0.1, 0.2]), config(loss, loss=loss))
-        contents = {"reward.custom_reward_function.reward_kwargs.file": [f"{number}" * 64]}
-        (run / "environment.json").write_text(json.dumps({"contents": contents}))
-    assert build_table(load_runs([tmp_path])).cells["rank_last"].isna().all()
 
 
 def test_rows_that_are_not_measured_alike_have_no_common_rank(tmp_path):

@@ -1,4 +1,6 @@
-"""`compute_score`: keys, values, unknown sources."""
+"""`compute_score`: keys, values, unknown sources; the table of verdicts in docs/judges.md."""
+
+from pathlib import Path
 
 import pytest
 
@@ -31,3 +33,15 @@ def test_truths_that_are_numbers(judge: str) -> None:
         assert compute_score("amc23", "Answer: 27", truth, judge=judge)["acc"] == 1.0
     assert compute_score("amc23", f"Answer: {2**60 + 1}", 2**60 + 1, judge=judge)["acc"] == 1.0
     assert compute_score("amc23", "Answer: 0.5", 0.5, judge=judge)["acc"] == 1.0
+
+
+def test_the_verdicts_of_the_page() -> None:
+    page = Path(__file__).parents[2] / "docs/judges.md"
+    rows = [line.strip("| \n").split(" | ") for line in page.read_text().splitlines() if line.endswith(("✓ |", "✗ |"))]
+    assert len(rows) == 10
+    for ending, truth, correct, *verdicts in rows:
+        source = "math-dapo" if truth == "`42`" else "minerva-math"
+        response = "We collect the terms.\n" + ending.strip("`").replace(r"\n", "\n")
+        scores = [compute_score(source, response, truth.strip("`"), judge=judge) for judge in JUDGES[:2]]
+        assert [score["acc"] > 0 for score in scores] == [verdict == "✓" for verdict in verdicts], ending
+        assert [correct] * 2 != verdicts, f"{ending}: both verifiers are right"

@@ -4,19 +4,15 @@ import json
 
 import pytest
 from omegaconf import OmegaConf
-from tokenizers import Tokenizer
-from tokenizers.models import WordLevel
 from verl.experimental.reward_loop import reward_loop
 
 from rpg.verl_plugin.patches import reward_worker
 
 
 @pytest.mark.parametrize("asked", [False, True])
-def test_a_tokenizers_code_is_run_where_it_is_asked_for(tmp_path, monkeypatch, asked):
+def test_a_tokenizers_code_is_run_where_it_is_asked_for(toy, tmp_path, monkeypatch, asked):
     """The code leaves a trace when it is imported."""
-    directory = tmp_path / "model"
-    directory.mkdir()
-    Tokenizer(WordLevel({"[UNK]": 0}, unk_token="[UNK]")).save(str(directory / "tokenizer.json"))
+    directory = toy / "model"
     named = {"tokenizer_class": "PreTrainedTokenizerFast", "unk_token": "[UNK]", "eos_token": "[UNK]"}
     auto = {"auto_map": {"AutoTokenizer": ["coded.Mine", "coded.Mine"]}}
     (directory / "tokenizer_config.json").write_text(json.dumps({**named, **auto}))
