@@ -47,6 +47,12 @@ def metrics(directory: Path) -> list[dict]:
     return [{"step": record["step"], **record["data"]} for record in records]
 
 
+def starts(directory: Path) -> list[dict]:
+    """Return the starts that environment.json records; none before it is written."""
+    file = directory / "environment.json"
+    return json.loads(file.read_text())["starts"] if file.is_file() else []
+
+
 def _ranks(directory: Path, name: str) -> list:
     """Return what each rank saved under a name, in rank order."""
     paths = sorted(directory.glob(name), key=lambda path: int(path.stem.rpartition("_")[2]))

@@ -4,7 +4,6 @@ A run of 30 steps is killed RPG_KILLS=6 times, once per target; 90 s per kill on
 """
 
 import contextlib
-import json
 import os
 import random
 import signal
@@ -20,6 +19,7 @@ from rpg.results.runs import load
 from rpg.run import cleanup
 from rpg.toy.demo import DEMOS
 from tests.e2e.conftest import PATIENCE, Run
+from tests.e2e.short_run import starts
 
 pytestmark = [pytest.mark.e2e, pytest.mark.full]
 
@@ -45,19 +45,13 @@ TARGETS = {
 }
 
 
-def starts(directory: Path) -> int:
-    """Return the number of the run's starts."""
-    made_with = directory / "environment.json"
-    return len(json.loads(made_with.read_text())["starts"]) if made_with.is_file() else 0
-
-
 def wait_for_a_moment(run: Run, before: int, chance: random.Random) -> str:
     """Wait for a random moment of the start or of a step. before: starts before this one."""
     begun = time.monotonic()
     if chance.random() < 0.2:  # while the run starts, which takes 40 to 60 s
         time.sleep(chance.uniform(2, 40))
         return "start"
-    while starts(run.directory) == before:
+    while len(starts(run.directory)) == before:
         time.sleep(0.2)
         assert run.process.poll() is None, run.text()[-2000:]
     time.sleep(1)
@@ -101,7 +95,7 @@ def test_kills(start, seed, capsys):
     while kills < MOST:
         if kills % len(TARGETS) == 0:
             order = chance.sample(list(TARGETS), len(TARGETS))
-        before = starts(directory) if directory else 0
+        before = len(starts(directory)) if directory else 0
         run = start(*SETTINGS, *([f"trainer.default_local_dir={directory}"] if directory else []))
         directory = run.directory = directory or run.directory
         said = kill(run, order[kills % len(TARGETS)], before, chance)
@@ -126,6 +120,6 @@ def test_kills(start, seed, capsys):
     curve = load(directory).accuracies["toy sums"]
     first, end = curve[0], curve[STEPS]
     with capsys.disabled():
-        outcome = f"{kills} kills, {starts(directory)} starts, accuracy {first:.3f} -> {end:.3f}"
+        outcome = f"{kills} kills, {len(starts(directory))} starts, accuracy {first:.3f} -> {end:.3f}"
         print(f"  seed {seed}: {outcome}", flush=True)
     assert end - first >= DEMOS["toy"].gain

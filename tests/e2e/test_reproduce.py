@@ -7,11 +7,11 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import psutil
 import pytest
 
+from tests.e2e import short_run
 from tests.e2e.conftest import PATIENCE, TOY
 from tests.e2e.test_cluster import head
 from tests.e2e.test_stack import ROLLOUT_KL
@@ -28,11 +28,6 @@ SMALL = [
     "actor_rollout_ref.rollout.n=2",
     "data.val_max_samples=16",
 ]
-
-
-def began(run: Path) -> list[dict]:
-    """Return the starts that a run's environment.json records."""
-    return json.loads((run / "environment.json").read_text())["starts"]
 
 
 def test_killed_and_started_again(start, tmp_path):
@@ -59,7 +54,7 @@ def test_killed_and_started_again(start, tmp_path):
     for method in ROWS:
         records = [json.loads(line) for line in (runs[method] / "metrics.jsonl").read_text().splitlines()]
         assert [record["step"] for record in records] == list(range(STEPS + 1)), method
-        starts[method] = [one["after_step"] for one in began(runs[method])]
+        starts[method] = [one["after_step"] for one in short_run.starts(runs[method])]
     assert starts["RPG-REINFORCE-URKL"] == [0]
     begun, resumed = starts["GRPO"]
     assert begun == 0 < resumed < STEPS
@@ -105,7 +100,7 @@ def test_two_jobs_at_once_each_with_its_own_weights(start, tmp_path):
         assert [record["step"] for record in records] == list(range(STEPS + 1))
         # of few tokens: the mean of the log-probs' differences is rounding (up to 1.4e-6), that of their squares 1e-9
         assert all(abs(record["data"]["rollout_corr/k3_kl"]) < ROLLOUT_KL for record in records[1:])
-        [start_of_run] = began(run)
+        [start_of_run] = short_run.starts(run)
         at = time.mktime(time.strptime(start_of_run["started"][:19], "%Y-%m-%dT%H:%M:%S"))
         spans.append((at, (run / "metrics.jsonl").stat().st_mtime))
     assert max(at for at, _ in spans) < min(ended for _, ended in spans)  # at the same time

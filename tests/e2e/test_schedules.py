@@ -4,7 +4,6 @@ One run tests all of this, because each start takes most of a minute. Its respon
 that more are in progress than training waits for: these continue with the next policy and mix two policies.
 """
 
-import json
 import os
 import random
 import signal
@@ -102,7 +101,7 @@ def test_asynchronous_killed_and_started_again(start, tmp_path, kills):
     assert again.wait() == 0, again.text()[-3000:]
     again.directory = directory
     assert again.processes() == []
-    starts = json.loads((directory / "environment.json").read_text())["starts"]
+    starts = short_run.starts(directory)
     assert [(one["after_step"], one["changed"]) for one in starts] == [(step, {}) for step in (0, *resumed)]
     # the batch that rollouts were ahead by is taken up, and no other asked for in its place
     assert f"Restored {PROMPTS} training prompt groups" in again.text()

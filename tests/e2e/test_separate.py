@@ -1,7 +1,5 @@
 """Rollouts with a logical GPU of their own (trainer_mode=separate_async) on the real stack: weights and versions."""
 
-import json
-
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -30,10 +28,6 @@ NOTED = "+actor_rollout_ref.rollout.engine_kwargs.vllm.worker_extension_cls=test
 STALENESS = "training/off_policy/trajectory_staleness"
 OLDEST = f"{STALENESS}_worst"  # of the policies that wrote a response
 RATIO = ("actor/rpg_ratio_max", "actor/rpg_ratio_min")
-
-
-def initial() -> dict[str, torch.Tensor]:
-    return load_file(TOY / "model" / "model.safetensors")
 
 
 def actors(run: Run, steps: range) -> list[dict[str, torch.Tensor]]:
@@ -95,9 +89,9 @@ def test_twenty_steps_killed_and_resumed(start, tmp_path):
     assert all(record[f"{STALENESS}/mean"] <= record[f"{OLDEST}/mean"] for record in records[1:])
     # the first mini-batch of the first step is of the policy that is trained, all that comes later is not
     assert records[-1]["actor/rpg_kl"] > 100 * ROLLOUT_KL
-    resumed = json.loads((first.directory / "environment.json").read_text())["starts"][-1]["after_step"]
+    resumed = short_run.starts(first.directory)[-1]["after_step"]
     assert resumed in (last, last + 1)  # a checkpoint is saved before its step's metrics
     assert_replica_had(noted[1] / "1", actors(first, range(resumed, steps + 1)))
     assert len(list((noted[1] / "1").iterdir())) == steps - resumed + 1
-    assert_replica_had(noted[0] / "1", [initial(), *actors(first, range(1, 9))])
+    assert_replica_had(noted[0] / "1", [load_file(TOY / "model/model.safetensors"), *actors(first, range(1, 9))])
     assert cleanup.remove_weights() == []
