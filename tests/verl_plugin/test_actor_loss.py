@@ -6,9 +6,9 @@ from functools import partial
 import pytest
 import torch
 from tensordict import TensorDict
+from test_policy_loss import actor_config
 from tiny_fsdp import process_group
 from verl.utils import tensordict_utils as tu
-from verl.workers.config import FSDPActorConfig
 from verl.workers.utils.losses import ppo_loss
 
 from rpg.names import RHO_BOUND
@@ -19,7 +19,7 @@ from rpg.verl_plugin.config import RPGPolicyLossConfig
 
 PROMPT = 2
 LENGTHS = (5, 1, 3, 2, 4, 1)
-NUMBERS = {"kl_coef": 0.3, "clip_low": 0.2, "clip_high": 0.2, "clip_c": 3.0}  # clips: verl's defaults
+NUMBERS = {"kl_coef": 0.3, "clip_low": 0.2, "clip_high": 0.28, "clip_c": 2.0}  # clips: those of actor_config
 
 
 def rows(weights: bool = True) -> list[dict[str, torch.Tensor]]:
@@ -57,14 +57,8 @@ def batch(some: list[dict[str, torch.Tensor]], dp_size: int = 1) -> tuple[dict[s
 
 def actor_loss(loss_mode: str, has_reference: bool = False, kl_scope: str = "token") -> ActorLoss:
     register()
-    config = FSDPActorConfig(
-        strategy="fsdp2",
-        rollout_n=1,
-        ppo_micro_batch_size_per_gpu=1,
-        use_torch_compile=False,
-        policy_loss=RPGPolicyLossConfig(loss_mode=loss_mode, kl_coef=0.3, kl_scope=kl_scope),
-    )
-    return ActorLoss(partial(ppo_loss, config=config), has_reference)
+    policy_loss = RPGPolicyLossConfig(loss_mode=loss_mode, kl_coef=0.3, kl_scope=kl_scope)
+    return ActorLoss(partial(ppo_loss, config=actor_config(policy_loss=policy_loss)), has_reference)
 
 
 def expected(some: list[dict[str, torch.Tensor]]) -> dict[str, float]:
