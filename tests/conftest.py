@@ -8,6 +8,7 @@ that. A handler is not inherited.
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import patch
@@ -22,6 +23,12 @@ yaml.SafeLoader = yaml.CSafeLoader  # of which OmegaConf's loader is a subclass
 signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
     signal.signal(signal.SIGHUP, lambda number, frame: None)
+
+
+def pytest_collection_finish() -> None:
+    """Compute with one thread, whose sums have one order, where a collected file has imported torch."""
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(1)
 
 
 @pytest.fixture

@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 
 from rpg.objectives import batch_mean_advantages, group_mean_advantages
 
-torch.set_num_threads(1)
-
 
 def by_loop(rewards, mask, groups):
     """The definition, one response at a time."""

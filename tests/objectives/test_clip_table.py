@@ -10,8 +10,6 @@ from rpg.names import DIVERGENCES
 from rpg.objectives import LossSpec, token_loss
 from tests.objectives.formulas import LOSSES, WEIGHTS, c_component
 
-torch.set_num_threads(1)
-
 # Bounds that a ratio can hit exactly: exponentials of binary fractions, and 1 +- eps rounds to them exactly
 # (differences of numbers within a factor of 2 are exact). log_prob - old_log_prob is exact as well.
 LOG_LO, LOG_HI, LOG_C = -0.1875, 0.25, 1.5

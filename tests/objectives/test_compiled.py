@@ -9,7 +9,6 @@ import torch
 from rpg.objectives import LossSpec, token_loss_summary
 from rpg.objectives.tokens import compiled
 
-torch.set_num_threads(1)
 CPU = torch.device("cpu")
 
 

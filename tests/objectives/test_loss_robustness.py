@@ -10,8 +10,6 @@ from rpg.names import KL_SCOPES
 from rpg.objectives import LossSpec, token_loss, token_loss_summary
 from rpg.objectives.proofs.on_device import specs
 
-torch.set_num_threads(1)
-
 SPECS = [spec for scope in KL_SCOPES for spec in specs(scope)]
 
 

@@ -15,8 +15,6 @@ from rpg.names import DIVERGENCES
 from rpg.objectives import LOSS_NAMES, LossSpec, later_kl_baseline, losses, token_loss
 from tests.objectives.formulas import DEFINITIONS
 
-torch.set_num_threads(1)
-
 VOCABULARY, LENGTH = 3, 4
 UNCLIPPED = [f"{estimator}_{d}" for d in DIVERGENCES for estimator in ("rpg", "rpg_rf")]
 # Some hundred float64 operations on numbers below 100: rounding is some 1e-13

@@ -10,7 +10,6 @@ from scripts.studies.lab.bias import ROWS, Responses, Row, old_policy
 from scripts.studies.lab.task import Task
 
 pytestmark = pytest.mark.full  # the laboratory, no part of the product
-torch.set_num_threads(1)
 
 TASK = Task.make(prompts=3, vocabulary=3, positions=4, states=5, seed=1)
 RESPONSES = list(itertools.product(range(3), repeat=4))

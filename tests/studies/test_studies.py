@@ -15,8 +15,6 @@ from scripts.studies.lab.identity import identity_table
 from scripts.studies.lab.scope import CUT, RESPONSE, TOKEN, Cell, train
 from tests.builders.runs import config, records, write_run
 
-torch.set_num_threads(1)
-
 
 def test_packed_runs_are_read_again(tmp_path, monkeypatch):
     for seed in (1, 2):

@@ -11,8 +11,6 @@ from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
 from rpg.checks.loss import WITH_GROUPS
 from rpg.verl_plugin import register
 
-torch.set_num_threads(1)
-
 
 @pytest.fixture(autouse=True)
 def _registered():

@@ -10,8 +10,6 @@ from rpg.verl_plugin import policy_loss as adapter
 from rpg.verl_plugin import register
 from rpg.verl_plugin.config import RPGPolicyLossConfig
 
-torch.set_num_threads(1)
-
 AGG_MODES = ["token-mean", "token-sum", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm"]
 DUAL_CLIPPED = [
     name for name, parts in LOSS_NAMES.items() if parts[1:] in (("differentiable", "dual"), ("reinforce", "ppo"))

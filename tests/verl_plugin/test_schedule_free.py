@@ -62,7 +62,6 @@ def iterate_by_hand(engine: PlainEngine, data: list[torch.Tensor]) -> list[dict[
 
 
 def test_gradients_at_y_and_everything_else_at_x():
-    torch.set_num_threads(1)
     with process_group():
         ours, by_hand = Engine(build()), PlainEngine(unsharded())
         for iteration in range(20):

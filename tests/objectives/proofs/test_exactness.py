@@ -11,8 +11,6 @@ from rpg.objectives.losses import DIVERGENCES
 from rpg.objectives.proofs import exact as enumerated
 from tests.objectives.formulas import DEFINITIONS, NORMALIZED
 
-torch.set_num_threads(1)
-
 UNCLIPPED = [f"rpg_{d}" for d in DIVERGENCES] + [f"rpg_rf_{d}" for d in DIVERGENCES]
 
 # Logits within +-4 and at most 8 outcomes keep every log-ratio below 12, inside the clamp at 20, and every

@@ -7,7 +7,6 @@ from rpg import cli
 from rpg.objectives import losses
 from rpg.objectives.proofs import on_device
 
-torch.set_num_threads(1)
 NAME = "rpg_rf_urkl_clip_ppo"
 CPU = torch.device("cpu")
 

@@ -8,8 +8,6 @@ from rpg.names import DIVERGENCES as NAMES
 from rpg.objectives import LOSS_NAMES, losses
 from rpg.objectives.proofs.verify_command import KINDS
 
-torch.set_num_threads(1)
-
 
 def row(printed: str, label: str) -> list[str]:
     """Return number and mark of each cell, fkl, rkl, ufkl, urkl or by move."""
