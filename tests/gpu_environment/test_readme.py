@@ -20,7 +20,6 @@ from tests.builders.published_files import FLAT, dapo_problem, dapo_row, write_r
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = "recipe/rpg/7b/run_rpg_7b_urkl1e-4_rf_clip_ppo_0.2_0.28.sh"
-ACTIVATE = "source .venv-gpu/bin/activate"
 
 pytestmark = pytest.mark.full  # 10 GB
 
@@ -75,12 +74,15 @@ def place() -> Iterator[Path]:
         yield Path(directory)
 
 
-def follow(shell: Shell, commands: list[str]) -> None:
-    """Run every command up to the device, and a dry run, a start by name, table and plot."""
-    setup, data, plan, run, reproduce = commands
+@pytest.mark.skipif(shutil.which("nvidia-smi") is not None, reason="this machine has GPUs, and the run would begin")
+def test_a_bare_shell(place):
+    """Every command up to the device, and a dry run, a start by name, table and plot."""
+    setup, activate, data, plan, run, reproduce = lines()
+    assert (activate, run) == ("source .venv-gpu/bin/activate", f"bash {SCRIPT}")
+    shell = Shell(place / "bare", bare(FROM_DIR=str(place / "downloads")))
     shell.run(setup)
     prefix = f"{shell.clone}/.venv-gpu"
-    shell.run(ACTIVATE)
+    shell.run(activate)
     assert f"prepare_data: {prefix}/bin/" in shell.run(data)
     assert not (shell.clone / ".venv").exists()
     printed = shell.run(f"DRY_RUN=1 {run}")
@@ -104,13 +106,3 @@ def follow(shell: Shell, commands: list[str]) -> None:
     assert "AIME24" in shell.run("rpg table checkpoints/* --paper 8")
     shell.run("rpg plot checkpoints/*")
     assert shell.run(f"{reproduce} --dry-run").count("\nbash ") + 1 == 12 * 3  # rows of table 8, seeds
-
-
-def test_a_bare_shell(place):
-    commands = lines()
-    assert commands[1] == ACTIVATE
-    assert f"bash {SCRIPT}" in commands
-    commands.remove(ACTIVATE)
-    if shutil.which("nvidia-smi"):
-        pytest.skip("this machine has GPUs, and the run would begin")
-    follow(Shell(place / "bare", bare(FROM_DIR=str(place / "downloads"))), commands)
