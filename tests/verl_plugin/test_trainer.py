@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from omegaconf import OmegaConf
+from real_worker import nested
 from tensordict import NonTensorStack, TensorDict
 
 from tests.builders.toy_run import composed
@@ -213,15 +214,12 @@ def test_the_baseline_of_the_later_kl_terms_is_a_field_of_the_batch(build, queue
     """Two groups of two responses, of 2, 3, 1 and 2 tokens."""
     from rpg.objectives import later_kl_baseline
 
-    def nested(rows):
-        return torch.nested.as_nested_tensor([torch.tensor(row) for row in rows], layout=torch.jagged)
-
     old = [[-1.0, -2.0], [-0.5, -1.0, -0.25], [-2.0], [-1.5, -1.0]]
     fields = {
         "uid": NonTensorStack("a", "b", "a", "b"),
-        "response_mask": nested([[1] * len(row) for row in old]),
-        "old_log_probs": nested(old),
-        "ref_log_prob": nested([[-1.5, -1.0], [-0.5, -2.0, -1.25], [-1.0], [-1.0, -2.0]]),
+        "response_mask": nested(torch.ones(len(row), dtype=torch.int64) for row in old),
+        "old_log_probs": nested(map(torch.tensor, old)),
+        "ref_log_prob": nested(map(torch.tensor, ([-1.5, -1.0], [-0.5, -2.0, -1.25], [-1.0], [-1.0, -2.0]))),
     }
     queue.fields = TensorDict(fields, batch_size=4)
     policy_loss = "actor_rollout_ref__actor__policy_loss"
