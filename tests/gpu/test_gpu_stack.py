@@ -68,11 +68,6 @@ def assert_weights_are(pulled: Path, directory: Path, step: int) -> None:
     assert short_run.rolls_out_with(rollout, actor)
 
 
-def figure(*words: object) -> None:
-    """Print a figure for the table of scripts/check_gpu.sh."""
-    print("figure:", *words, flush=True)
-
-
 def test_qwen3_asynchronous(start, tmp_path):
     """Rollouts while the batch before is trained on, and exact weights against the policy that sampled."""
     pulled = tmp_path / "pulled"
@@ -87,8 +82,8 @@ def test_qwen3_asynchronous(start, tmp_path):
     found = assert_healthy(run, steps)
     # older rollouts than weights: the ratio is the whole distance
     assert max(step["actor/rpg_ratio_max"] - 1 for step in found) > ROLLOUT_KL
-    figure("asynchronous, pi_old=behavior:", f"{found[-1]['timing_s/step']:.2f} s a step; largest KL",
-           f"{max(step['actor/rpg_kl'] for step in found):.3f}")  # fmt: skip
+    seconds, kl = found[-1]["timing_s/step"], max(step["actor/rpg_kl"] for step in found)
+    print(f"figure: asynchronous, pi_old=behavior: {seconds:.2f} s a step; largest KL {kl:.3f}", flush=True)
 
 
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="one GPU")
@@ -110,6 +105,6 @@ def test_many_gpus(start, tmp_path):
     seconds = sorted(step["timing_s/step"] for step in found[1:])
     kl = max(abs(step["rollout_corr/kl"]) for step in found)
     apart = max(step["training/rollout_probs_diff_max"] for step in found)
-    figure(f"flash-attn: {FLASH}; {seconds[len(seconds) // 2]:.2f} s a step; rollout KL at most {kl:.1e}, "
-           f"probability {apart:.3f}; ratio {min(step['actor/rpg_ratio_min'] for step in found):.3f} to "
-           f"{max(step['actor/rpg_ratio_max'] for step in found):.3f}")  # fmt: skip
+    print(f"figure: flash-attn: {FLASH}; {seconds[len(seconds) // 2]:.2f} s a step; rollout KL at most {kl:.1e}, "
+          f"probability {apart:.3f}; ratio {min(step['actor/rpg_ratio_min'] for step in found):.3f} to "
+          f"{max(step['actor/rpg_ratio_max'] for step in found):.3f}", flush=True)  # fmt: skip

@@ -14,6 +14,7 @@ import pytest
 from rpg.config.compose import compose
 from rpg.diagnostics import Refused
 from rpg.rewards.user_reward import ADAPTER, RewardError, compute_score, reward_file, sandbox_of
+from tests.builders.toy_run import CPU as TOY
 
 VERL = (
     "def {name}(solution_str, ground_truth, extra_info):\n"
@@ -25,7 +26,6 @@ BATCH = (
     "    return [{{'score': truth in text}} for truth, text in zip(ground_truths, solution_strs)]"
 )
 EXTRA = {"raw_problem": "q", "index": 0, "level": "3"}
-TOY = ["profile=cpu", "model=toy", "dataset=toy", "optim=toy", "trainer.experiment_name=t"]
 FUNCTION = "reward.custom_reward_function"
 OVERLONG = "reward.reward_kwargs.overlong_buffer_cfg.enable"
 
