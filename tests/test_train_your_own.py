@@ -59,7 +59,7 @@ def test_data_and_reward_the_laptops_data_and_reasoning_gym(tmp_path: Path):
 
 @pytest.mark.slow
 def test_an_own_loss(tmp_path: Path):
-    """The page's file passes the checks under the page's overrides; tests/e2e/test_own_loss.py trains with it."""
+    """The page's file passes the checks under the page's overrides; tests/e2e/test_own_run.py trains with it."""
     (tmp_path / "mine.py").write_text(blocks("Your loss or estimator", "python")[0])
     command = blocks("Your loss or estimator", "bash")[0]
     shell(f"DRY_RUN=1 {command}", tmp_path)

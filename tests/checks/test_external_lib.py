@@ -1,4 +1,4 @@
-"""The user's own losses beside ours: named, checked, imported; tests/e2e/test_own_loss.py trains with them."""
+"""The user's own losses beside ours: named, checked, imported; tests/e2e/test_own_run.py trains with them."""
 
 from unittest.mock import patch
 

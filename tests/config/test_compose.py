@@ -57,7 +57,6 @@ def test_what_agrees_or_is_not_decided_passes(typed):
     ("override", "said"),
     [
         ("~rpg.kl_coeff", "did you mean rpg.kl_coef?"),
-        ("trainer.nnode=2", "did you mean trainer.nnodes?"),
         ("metod=rpg", "did you mean method?"),
         ("actor.optim.lr=1", "did you mean actor_rollout_ref.actor.optim.lr?"),
         ("lr=1", "actor_rollout_ref.actor.optim.lr"),
