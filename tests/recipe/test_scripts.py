@@ -26,7 +26,6 @@ from tests.builders.launch_scripts import COVER, NAMES, SCRIPTS, composed, cover
 
 # A column with a dot is verl 0.9.1's key. What is missing there is in docs/settings.md.
 RELEASE = list(csv.DictReader(open(Path(__file__).with_name("release_settings.csv"))))  # noqa: SIM115
-ACTOR = "actor_rollout_ref.actor"
 
 OF_THE_RELEASE = cover(sorted(row["script"].removeprefix("run_").removesuffix(".sh") for row in RELEASE))
 
@@ -157,7 +156,7 @@ def test_a_script_of_the_users_is_named_by_its_file_and_the_typed_overrides(tmp_
     script = tmp_path / "lr=3" / "run_mine.sh"
     script.parent.mkdir()
     script.write_text(OWN.format(launch=RECIPE.resolve() / "launch.sh"))
-    config = dry_run(script, "method=grpo", f"{ACTOR}.optim.lr=0.001")
+    config = dry_run(script, "method=grpo", "actor_rollout_ref.actor.optim.lr=0.001")
     assert (config.trainer.experiment_name, config.rpg.script) == ("mine,lr=0.001,method=grpo", "mine")
     assert config.actor_rollout_ref.actor.clip_ratio_low == 0.1
 

@@ -46,7 +46,6 @@ RESPONSES = [
     (r"First \boxed{3}, then \boxed{12}.", 1, "12"),
     (r"\boxed{12} no, wait, \boxed{13", -1, ""),  # the limit cut off the box that replaces the first
     (r"\boxed{12}, no, \fbox{\text{about} 13", -1, ""),
-    (r"\boxed{12} and \boxed{13", -1, ""),
     (r"\boxed{13 no, \boxed{12}", 1, "12"),
     (r"\boxed{12} but Answer: 11", -1, "11"),
     (r"First \boxed{3} was guessed; it is \fbox{$12$}.", 1, "12"),

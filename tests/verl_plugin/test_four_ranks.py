@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from real_worker import batch, build_worker, model_directory, of_update, response_log_probs, weights
-from test_packing import DTYPES, FP32, by_tokens
+from test_packing import DTYPES, FP32, NOT_COMPILED, by_tokens
 from tiny_fsdp import on_ranks
 
 from rpg.results.reshard import reshard
@@ -18,7 +18,6 @@ from rpg.results.reshard import reshard
 pytestmark = pytest.mark.full  # importing verl's engines alone takes ten seconds of processor time
 
 A, R = "actor_rollout_ref.actor", "actor_rollout_ref.ref"
-NOT_COMPILED = f"{A}.use_torch_compile=false"  # ten seconds of processor time a rank; test_packing.py compiles
 LOSS = ["profile=gpu_sdpa", NOT_COMPILED, "method=rpg_rf_clip_ppo", "rpg.divergence=urkl", "rpg.kl_coef=0.1"]
 EVERY_2 = ["reference=every_k", "rpg.reference.every_k=2"]
 SCHEDULE_FREE = [*LOSS, FP32, "optim=schedulefree", f"{A}.optim.lr=1e-2", *EVERY_2]

@@ -16,6 +16,7 @@ RESPONSES = [6, 11, 4, 9, 14, 3, 20, 8]
 BUDGET = 48  # tokens of a micro-batch: more than one, of more than one sequence
 DTYPES = "{param_dtype: fp32, reduce_dtype: fp32, buffer_dtype: fp32}"
 FP32 = f"+actor_rollout_ref.actor.fsdp_config.mixed_precision={DTYPES}"
+NOT_COMPILED = "actor_rollout_ref.actor.use_torch_compile=false"  # ten seconds of processor time a rank, elsewhere
 SDPA = "actor_rollout_ref.model.override_config.attn_implementation=sdpa"
 VARIANTS = {
     "cpu": ["profile=cpu"],

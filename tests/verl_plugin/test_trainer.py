@@ -162,13 +162,12 @@ def test_padding_is_no_group_and_surplus_groups_are(build):
     trainer = build()
     trainer.filtered = {"x": 1.0}
     keys, tags = ["a_0_0", "a_1_0", "b_0_0", "pad_0_0"], [{}, {}, {}, {"is_padding": True}]
+    batch = SimpleNamespace(keys=keys, tags=tags, partition_id="train")
     metrics = {"critic/score/mean": 0.5, "training/filter_groups/discarded_surplus_samples": 1}
-    trainer._compute_metrics(SimpleNamespace(keys=keys, tags=tags, partition_id="train"), metrics)
+    trainer._compute_metrics(batch, metrics)
     assert metrics["critic/score_before_filtering/mean"] == pytest.approx((3 * 0.5 + 1.0) / 4)
     metrics = {"critic/score/mean": 0.5}
-    build(algorithm__filter_groups__enable=False)._compute_metrics(
-        SimpleNamespace(keys=keys, tags=tags, partition_id="train"), metrics
-    )
+    build(algorithm__filter_groups__enable=False)._compute_metrics(batch, metrics)
     assert "critic/score_before_filtering/mean" not in metrics
 
 

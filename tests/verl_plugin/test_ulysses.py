@@ -11,13 +11,12 @@ import pytest
 import torch
 import torch_flash_attn
 from real_worker import batch, build_worker, model_directory, of_update, response_log_probs, weights
-from test_packing import FP32, PROMPTS, RESPONSES, by_tokens
+from test_packing import FP32, NOT_COMPILED, PROMPTS, RESPONSES, by_tokens
 from tiny_fsdp import on_ranks
 
 pytestmark = pytest.mark.full  # importing verl's engines alone takes ten seconds of processor time
 
 RESPONSE_KL = ["method=rpg_rf_clip_ppo", "rpg.divergence=urkl", "rpg.kl_scope=response", "rpg.kl_coef=0.1"]
-NOT_COMPILED = "actor_rollout_ref.actor.use_torch_compile=false"  # ten seconds of a rank; test_packing.py compiles
 LOSSES = {"token": [], "response": [*RESPONSE_KL, "reference=fixed"]}
 SDPA, FLASH = ["profile=gpu_sdpa", FP32, NOT_COMPILED], ["profile=gpu", FP32, NOT_COMPILED]
 ULYSSES = "actor_rollout_ref.{}.ulysses_sequence_parallel_size=2"
