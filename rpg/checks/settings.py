@@ -22,8 +22,6 @@ ULYSSES = "ulysses_sequence_parallel_size"
 FIXED = {
     f"{ACTOR}.clip_ratio": ((0.2,), "is not read; clip=LOW_HIGH sets clip_ratio_low and clip_ratio_high"),
     f"{ACTOR}.qat.enable": ((False,), f"is not read; set {FSDP}.qat.enable"),
-    f"{ACTOR}.use_prefix_grouper": ((False,), "is not read by verl's V1 trainer"),
-    f"{ROLLOUT}.over_sample_rate": ((0,), "is not read by verl's V1 trainer"),
     f"{MODEL}.hf_config_path": (
         (None,),
         f"is not read by vLLM, which would sample from another model; set {MODEL}.path",

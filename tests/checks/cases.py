@@ -40,8 +40,8 @@ CASES: dict[str, list] = {
         [f"{A}.grad_clip=0.5"], ["algorithm.use_pf_ppo=true"], [f"{R}.multi_turn.enable=true"],
         ["actor_rollout_ref.nccl_timeout=3600"], ["pi_old=behavior", f"{CORRECTION}.loss_type=reinforce"],
         [f"{A}.policy_loss.dro_beta=0.5"], [f"{A}.optim.total_training_steps=900"],
-        [f"{A}.qat.enable=true"], [f"{A}.use_prefix_grouper=true"], [f"{R}.over_sample_rate=0.2"],
-        [f"{M}.hf_config_path=/c"], [f"{M}.lora.alpha=5"], ["trainer.v1.sampler.max_off_policy_threshold=3"],
+        [f"{A}.qat.enable=true"], [f"{M}.hf_config_path=/c"], [f"{M}.lora.alpha=5"],
+        ["trainer.v1.sampler.max_off_policy_threshold=3"],
     ],
     "mini_batches": [
         [f"{A}.ppo_mini_batch_size=24"], (["trainer.n_gpus_per_node=3"], [f"{A}.ppo_mini_batch_size=16"]),
