@@ -65,8 +65,8 @@ def on_disk(trainer):
 
 
 def test_a_save_that_does_not_end(trainer, tmp_path):
-    """All of verl's files exist, also its tracker."""
-    save(trainer, 2)
+    """All of verl's files exist, also its tracker; the step was saved once before."""
+    save(trainer, 2, 4)
     trainer.fails = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
         save(trainer, 4)
