@@ -7,6 +7,7 @@ the controller; the other run then waits for it forever. With this file the cont
 May go when tests/e2e/test_reproduce.py passes without this file.
 """
 
+import importlib.util
 import os
 from typing import Any
 
@@ -16,7 +17,7 @@ NAME = "TransferQueueController"
 
 def install() -> None:
     """If OWN is set, make TransferQueue create and find its controller in this job's namespace; safe to repeat."""
-    if os.environ.get(OWN) != "1":
+    if os.environ.get(OWN) != "1" or importlib.util.find_spec("transfer_queue") is None:  # verl's trainer needs it
         return
     import ray
     from transfer_queue import interface
