@@ -84,7 +84,7 @@ class Run:
             if files := value_at(self.environment, CONTENTS, {}).get(key):
                 kept[key] = ", ".join(SHA256.sub(r"\1", name) for name in files)
         own, origin = (value_at(self.config, f"trainer.{name}") for name in ("default_local_dir", "resume_from_path"))
-        if value_at(self.config, "trainer.val_only") or (origin and PurePath(origin).parent != PurePath(own)):
+        if value_at(self.config, "trainer.val_only") or (origin and str(PurePath(origin).parent) != own):
             kept["checkpoint"] = PurePath(origin or "untrained").name
         return kept | {"judge": self.judge}
 
