@@ -25,7 +25,10 @@ def tables() -> list[str]:
     seeds = runs.seed[runs.arm == "chain_sum"].astype(int)
     second = validated[seeds.index].unstack()
     steps = ["chain_sum, seed", *(f"step {step}" for step in second.columns)]
-    by_step = [[str(seed), *(f"{share:.3f}" for share in second.loc[run])] for run, seed in seeds.items()]
+    by_step = [
+        [str(seed), *(f"{share:.3f}" if share == share else "" for share in second.loc[run])]
+        for run, seed in seeds.items()
+    ]
     return [markdown(head, rows), markdown(steps, by_step)]
 
 
