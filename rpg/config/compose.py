@@ -52,10 +52,9 @@ def compose(name: str | None, overrides: list[str]) -> tuple[RunConfig, tuple[st
     own, typed = split(name, overrides)
     parsed = [parse(text) for text in typed]
     keys = [one.key_or_group for one in parsed]
-    for method in (text for text in typed if key_of(text) == "method" and text not in own):
-        if replaced := [text for text in own if key_of(text) in _stated(parse(method).value())]:
-            notes.append(f"note: {method} replaces the script's {', '.join(replaced)}")
-            own = [text for text in own if text not in replaced]
+    if replaced := replaced_by(typed, own):
+        notes.append(f"note: the typed method replaces the script's {', '.join(replaced)}")
+        own = [text for text in own if text not in replaced]
     for variable, group in VARIABLES.items():
         if os.environ.get(variable) and group in keys:
             notes.append(f"warning: {variable}={os.environ[variable]} acts, not that of {group}=")
@@ -153,13 +152,15 @@ def contradicting(
             yield Diagnostic("context", choices["context"], message, "set that key")
 
 
-def _stated(method: Any) -> set[str]:
-    """Return the groups and keys that a method's file sets, as its clip and beta; none without such a file."""
-    if not (file := CONFIG_DIR / "method" / f"{method}.yaml").is_file():
-        return set()
-    content: Any = OmegaConf.to_container(OmegaConf.load(file))
-    groups = {group.removeprefix("override /") for entry in content.get("defaults", []) for group in entry}
-    return groups | {key for key, _ in leaves(content)} - {"rpg.method"}
+def replaced_by(typed: list[str], own: list[str]) -> list[str]:
+    """Return a script's own overrides in whose place a typed method's file has its own, as its clip and beta."""
+    stated = set[str]()
+    for method in (parse(text).value() for text in typed if key_of(text) == "method" and text not in own):
+        if (file := CONFIG_DIR / "method" / f"{method}.yaml").is_file():
+            content: Any = OmegaConf.to_container(OmegaConf.load(file))
+            stated |= {group.removeprefix("override /") for entry in content.get("defaults", []) for group in entry}
+            stated |= {key for key, _ in leaves(content)} - {"rpg.method"}
+    return [text for text in own if key_of(text) in stated]
 
 
 def _sets(key: str, sources: Iterable[str]) -> bool:

@@ -82,7 +82,7 @@ def to_problem(source: DataSet, keep: Sequence[str], row: dict[str, Any], split:
     if isinstance(answer, dict) and "ground_truth" in answer:  # verl's schema, in which DAPO-Math-17k is published
         answer = answer["ground_truth"]
     if question(chat := {**row, "prompt": text}) is not None:
-        if any(message["role"] == "assistant" for message in text):
+        if any(message.get("role") == "assistant" for message in text):
             return "a conversation of several turns"
         text = problem_of(chat)
     if source.context and row.get(source.context):

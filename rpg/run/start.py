@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rpg.checks import preflight
 from rpg.config import freeze
-from rpg.config.compose import compose
+from rpg.config.compose import compose, replaced_by, split
 from rpg.config.run_config import RunConfig
 from rpg.diagnostics import Refused, UserError, fitted
 from rpg.overrides import key_of, override
@@ -29,7 +29,10 @@ def start(name: str | None, overrides: list[str]) -> int:
         tell(notes)
     except UserError as error:
         return refused(error)
-    # the job has no script of the user's: it gets the name that follows from it, and this directory, not Ray's
+    # the job has no script of the user's: it gets what follows from it, its name too, and this directory, not Ray's
+    if name and scripts.name_of(name) not in scripts.paths():
+        own, typed = split(name, overrides)
+        overrides = [*(text for text in own if text not in replaced_by(typed, own)), *typed]
     known = {key_of(text) for text in overrides}
     places = {"trainer.experiment_name": run.name}
     if "trainer.default_local_dir" in known:

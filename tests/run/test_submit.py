@@ -79,3 +79,12 @@ def test_the_job_has_the_runs_name_and_command(cluster):
     assert job["--submission-id"] == "dapo_7b,method=dapo"
     quoted = "'trainer.project_name='\"'\"'a b'\"'\"''"  # for a shell
     assert job["--"].startswith(f"python3 -m rpg.run dapo_7b method=dapo {quoted} 'trainer.experiment_name=")
+
+
+def test_the_job_of_a_users_script_has_what_its_typed_method_leaves_of_it(cluster, tmp_path):
+    own, script = ["method=rpg_rf", "clip=0.1_0.1", "profile=gpu"], tmp_path / "mine.sh"
+    script.write_text(f'script=$(readlink -f "$0") && exec bash launch.sh "$script" {" ".join(own)} "$@"')
+    job = submitted(lambda: start.start(str(script), [*own, "method=grpo"]))
+    assert job["--"].startswith(
+        "python3 -m rpg.run mine method=rpg_rf profile=gpu method=grpo 'trainer.experiment_name"
+    )
