@@ -32,7 +32,8 @@ def start(name: str | None, overrides: list[str]) -> int:
     # the job has no script of the user's: it gets what follows from it, its name too, and this directory, not Ray's
     if name and scripts.name_of(name) not in scripts.paths():
         own, typed = split(name, overrides)
-        overrides = [*(text for text in own if text not in replaced_by(typed, own)), *typed]
+        replaced = replaced_by(typed, own)
+        overrides = [*(text for text in own if text not in replaced), *typed]
     known = {key_of(text) for text in overrides}
     places = {"trainer.experiment_name": run.name}
     if "trainer.default_local_dir" in known:
