@@ -41,12 +41,19 @@ def cpu_dtype() -> str:
     return "bfloat16" if BF16_FLAGS & {*Path("/proc/cpuinfo").read_text().split()} else "float32"
 
 
+def cpu_attention() -> str:
+    """Return the faster attention of a CPU: plain products in bfloat16 (2 against 23 ms for the gradient of 32 sequences
+    of 19 tokens), torch's kernel in float32 (2 against 56 ms)."""
+    return "eager" if cpu_dtype() == "bfloat16" else "sdpa"
+
+
 RESOLVERS = {
     "home": lambda: str(home()),
     # verl resolves the configuration in place, which takes no plain list
     "files": lambda *of: value if isinstance(value := files(*of), str) else OmegaConf.create(list(value)),
     "detected_memory": detected_memory,
     "cpu_dtype": cpu_dtype,
+    "cpu_attention": cpu_attention,
     "by_memory": lambda gb, *values: values[bisect([48, 80], gb)],  # choose from the values for 24, 48 and 80 GB
     "sum": lambda *numbers: sum(numbers),
     "product": lambda *numbers: math.prod(numbers),
