@@ -9,6 +9,7 @@ LEFT_OUT_OF_VALIDATION = "validation/left_out_responses"  # accuracies count the
 # a batch in which all are equal teaches nothing
 SCORES, ADVANTAGES = ("critic/score/{}", "critic/advantages/{}")  # max, min
 MASS = "training/off_policy/mass"  # of pi_theta on the tokens that rollouts can sample
+MASS_ERROR = "training/off_policy/mass_error"  # its standard error
 OF_VALIDATIONS = ("val-core/", "val-aux/", "validation/")  # prefixes of the metrics of a validation
 VALIDATED = re.compile(r"val-core/(?P<data_source>.+)/(?P<variable>acc|reward)/mean@\d+", re.DOTALL)
 

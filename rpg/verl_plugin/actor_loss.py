@@ -72,8 +72,9 @@ class ActorLoss:
             off_policy/ess, the effective sample size (sum w)^2 / (n sum w^2) in (0, 1], where w is pi_theta / pi_old
                 times verl's rollout_is_weights; off_policy/kl, the mean of log mu - log pi_theta in nats per token, an
                 unbiased estimate of KL(mu || pi_theta) for the policy mu that sampled, and off_policy/mass, the mean of
-                pi_theta / mu, one of pi_theta's mass on the tokens that mu can sample, both only with
-                rollout_log_probs; actor/rpg_*, only with a loss of ours: means, and the extremes of pi_theta / pi_old.
+                pi_theta / mu, one of pi_theta's mass on the tokens that mu can sample, with mass_error, its standard
+                error: only with rollout_log_probs; actor/rpg_*, only with a loss of ours: means, and the extremes of
+                pi_theta / pi_old.
             The mean of token_kl, in nats; 0 without a reference.
         """
         mine, self._micro_batches = self._micro_batches, []
@@ -87,7 +88,9 @@ class ActorLoss:
             metrics["off_policy/ess"] = total["weight"] ** 2 / (total["tokens"] * total["weight_square"])
         if total["sampled"]:
             metrics["off_policy/kl"] = total["sampler_log_ratio"] / total["sampled"]
-            metrics["off_policy/mass"] = total["mass"] / total["sampled"]
+            metrics["off_policy/mass"] = mass = total["mass"] / total["sampled"]
+            variance = max(0.0, total["mass_square"] / total["sampled"] - mass**2)
+            metrics["off_policy/mass_error"] = math.sqrt(variance / total["sampled"])
         if summaries := [summary for _, summary in micro_batches if summary is not None]:
             whole = pooled(summaries)
             metrics |= means(whole)
@@ -112,14 +115,14 @@ def _sums(
 
     counted: mask and finite inputs of the loss. Of these tokens: their number, w times rollout_is_weights, its square,
     and token_kl (0 without a reference). Of those with rollout_log_probs ("sampled"): their number, log mu - log
-    pi_theta, and pi_theta / mu ("mass").
+    pi_theta, and pi_theta / mu ("mass") and its square.
     """
     old = inputs["old_log_probs"]
     weights = (log_prob - old).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp() * inputs.get("rollout_is_weights", 1.0)
     weights = weights.double().masked_fill(~counted, 0.0)
     log_ratio = torch.full_like(log_prob, math.nan) if rollout is None else rollout - log_prob
-    ratio = (-log_ratio.double()).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp()
     sampled = mask & log_ratio.isfinite()
+    mass = (-log_ratio.double()).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp().masked_fill(~sampled, 0.0)
     kl = token_kl(old, inputs["ref_log_prob"]) if "ref_log_prob" in inputs else torch.zeros_like(weights)
     on_device = {
         "tokens": counted.sum(),
@@ -127,7 +130,8 @@ def _sums(
         "weight_square": weights.dot(weights),
         "sampled": sampled.sum(),
         "sampler_log_ratio": log_ratio.double().masked_fill(~sampled, 0.0).sum(),
-        "mass": ratio.masked_fill(~sampled, 0.0).sum(),
+        "mass": mass.sum(),
+        "mass_square": mass.dot(mass),
         "reference_kl": kl.masked_fill(~counted, 0.0).sum(),
     }
     values = torch.stack([tensor.double() for tensor in on_device.values()]).tolist()  # one transfer from the device

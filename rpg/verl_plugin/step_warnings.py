@@ -2,14 +2,13 @@
 
 from omegaconf import DictConfig
 
-from rpg.logged import ADVANTAGES, MASS, SCORES
+from rpg.logged import ADVANTAGES, MASS, MASS_ERROR, SCORES
 
 EQUAL_STEPS = 2  # steps in a row without a reward that differs from the others, after which a warning is due
 SAME = 1e-6  # a smaller difference of rewards is rounding
-# Largest distance of MASS from 1 in a first step. Rounded policies are normalised as well, so only the mean's noise is
-# left: std(pi / mu) / sqrt(tokens), 1e-3 at 0.05 (bf16) and 2,500 tokens. A sampler that leaves tokens out is off by
-# their mass, 0.05 on the toy task with top_p=0.8.
-MASS_ERROR = 5e-3
+# Largest distance of MASS from 1 in a first step, in standard errors, and at least: rounded policies are normalised as
+# well, nearly. A sampler that leaves tokens out is off by their mass, 0.05 on the toy task with top_p=0.8.
+MASS_ERRORS, MASS_ROUNDING = 4, 5e-3
 
 
 class StepWarnings:
@@ -25,7 +24,7 @@ class StepWarnings:
         """Print the warnings of a step, which is the next one."""
         if MASS in metrics and not self._mass_seen:
             self._mass_seen = True
-            if abs(metrics[MASS] - 1) > MASS_ERROR:
+            if abs(metrics[MASS] - 1) > max(MASS_ERRORS * metrics[MASS_ERROR], MASS_ROUNDING):
                 print(
                     f"warning: step {step}: {MASS}={metrics[MASS]:.4f} is not 1: the rollouts cannot sample every "
                     f"token (actor_rollout_ref.rollout.top_p={self._rollout.top_p}, top_k={self._rollout.top_k}, or an "

@@ -1,6 +1,7 @@
 """The actor loss around verl's ppo_loss: NaN, the reference, and metrics over micro-batches and ranks."""
 
 import math
+import statistics
 from functools import partial
 
 import pytest
@@ -63,7 +64,7 @@ def actor_loss(loss_mode: str, has_reference: bool = False, kl_scope: str = "tok
 
 def expected(some: list[dict[str, torch.Tensor]]) -> dict[str, float]:
     """Return the metrics by definition, token by token in Python floats."""
-    weights, log_ratios = [], []
+    weights, log_ratios, mass = [], [], []
     for row in some:
         for t, counts in enumerate(row["response_mask"].tolist()):
             if counts:
@@ -71,11 +72,13 @@ def expected(some: list[dict[str, torch.Tensor]]) -> dict[str, float]:
                 w = math.exp(value["log_prob"] - value["old_log_probs"])
                 weights.append(w * value.get("rollout_is_weights", 1.0))
                 log_ratios.append(value["rollout_log_probs"] - value["log_prob"])
+                mass.append(math.exp(-log_ratios[-1]))
     ess = sum(weights) ** 2 / (len(weights) * sum(w * w for w in weights))
     return {
         "off_policy/ess": ess,
         "off_policy/kl": sum(log_ratios) / len(log_ratios),
-        "off_policy/mass": sum(math.exp(-log_ratio) for log_ratio in log_ratios) / len(log_ratios),
+        "off_policy/mass": sum(mass) / len(mass),
+        "off_policy/mass_error": statistics.pstdev(mass) / math.sqrt(len(mass)),
     }
 
 
