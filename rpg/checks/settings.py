@@ -40,6 +40,14 @@ FIXED = {
     "data.reward_fn_key": (("data_source",), "is not read: the column data_source chooses the score"),
     "reward.reward_model.enable": ((False,), "would be loaded and not asked: the reward function scores"),
     "distillation.enabled": ((False,), "would replace the loss by a teacher's"),
+    f"{ROLLOUT}.full_determinism": ((False,), "would give a prompt's responses one seed: all are the same"),
+    "algorithm.kl_ctrl.type": (("fixed",), "is in no checkpoint: a resume would begin at kl_coef again"),
+    f"{ACTOR}.checkpoint.async_save": ((False,), "is Megatron's: a resume would not find the checkpoints"),
+    f"{FSDP}.dtype": (("bfloat16",), "is not read; set mixed_precision.param_dtype"),
+    f"{REF}.fsdp_config.dtype": (("bfloat16",), "is not read; set mixed_precision.param_dtype"),
+    "trainer.balance_batch": ((True,), "is not read: verl's V1 trainer balances"),
+    f"{ACTOR}.use_rollout_log_probs": ((None, False), "is not read; set pi_old=behavior"),
+    f"{LOSS}.rollout_correction": ((None,), "is not read; set algorithm.rollout_correction"),
     "trainer.critic_warmup": ((0,), "would leave out the actor's updates; there is no critic"),
     "actor_rollout_ref.hybrid_engine": ((True,), "puts the reference into another process than the actor"),
     f"{ACTOR}.{ULYSSES}": ((1,), f"also changes the reference; set fsdp_config.{ULYSSES} of each"),
@@ -52,9 +60,10 @@ OLD = {"custom_reward_function": "rpg.reward=FILE", "reward_model": "reward.NAME
 READ_WITH = {
     (f"{ACTOR}.use_kl_loss", (True,)): [f"{ACTOR}.kl_loss_coef", f"{ACTOR}.kl_loss_type"],
     ("algorithm.use_kl_in_reward", (True,)): [
-        "algorithm.kl_penalty", *(f"algorithm.kl_ctrl.{name}" for name in ("kl_coef", "type", "horizon", "target_kl")),
+        "algorithm.kl_penalty", "algorithm.kl_ctrl.kl_coef",
     ],
-    (ESTIMATOR, ("grpo", "grpo_passk", "grpo_vectorized", "gdpo")): ["algorithm.norm_adv_by_std_in_grpo"],
+    ("algorithm.kl_ctrl.type", ("adaptive",)): [f"algorithm.kl_ctrl.{name}" for name in ("horizon", "target_kl")],
+    (ESTIMATOR, ("grpo", "grpo_passk")): ["algorithm.norm_adv_by_std_in_grpo"],
     (ESTIMATOR, ("gae", "reinforce_plus_plus")): ["algorithm.gamma"],
     (ESTIMATOR, ("gae",)): ["algorithm.lam"],
     (WEIGHT, ("token", "sequence")): [THRESHOLD, f"{CORRECTION}.rollout_is_batch_normalize"],
@@ -66,7 +75,13 @@ READ_WITH = {
     (LOSS_MODE, ("clip_cov",)): [f"{LOSS}.clip_cov_{name}" for name in ("ratio", "lb", "ub")],
     (LOSS_MODE, ("kl_cov",)): [f"{LOSS}.kl_cov_ratio", f"{LOSS}.ppo_kl_coef"],
     (LOSS_MODE, ("dro",)): [f"{LOSS}.dro_beta"],
-    (f"{OPTIM}.lr_scheduler_type", ("cosine",)): [f"{OPTIM}.min_lr_ratio", f"{OPTIM}.num_cycles"],
+    (f"{OPTIM}.lr_scheduler_type", ("cosine",)): [
+        f"{OPTIM}.{name}" for name in ("min_lr_ratio", "num_cycles", "zero_indexed_step")
+    ],
+    (f"{FSDP}.full_determinism", (True,)): [f"{FSDP}.seed"],
+    (f"{MODEL}.lora_adapter_path", (None,)): [  # else its adapter_config.json has them
+        f"{MODEL}.{name}" for name in ("lora_alpha", "target_modules", "exclude_modules")
+    ],
 }  # fmt: skip
 
 

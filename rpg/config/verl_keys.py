@@ -103,7 +103,7 @@ _TYPES: dict[Any, tuple[str, ...]] = {
         "trainer.nnodes",
         "trainer.n_gpus_per_node",
     ),
-    PositiveFloat: (f"{ROLLOUT}.temperature", f"{LOSS}.z_old"),
+    PositiveFloat: (f"{ROLLOUT}.temperature", f"{LOSS}.z_old", f"{OPTIM}.clip_grad"),  # 0 would be no gradient
     NonNegativeFloat: ("trainer.v1.colocate_async.num_warmup_batches", "trainer.v1.separate_async.num_warmup_batches"),
     Annotated[float, Field(gt=1)]: (f"{ACTOR}.clip_ratio_c",),
     Line | Annotated[list[Line], Field(min_length=1)]: ("data.train_files", "data.val_files"),

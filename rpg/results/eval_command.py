@@ -13,7 +13,7 @@ from rpg.config import flags
 from rpg.config.compose import parse
 from rpg.config.record import recorded
 from rpg.config.run_config import RunConfig
-from rpg.config.verl_keys import ACTOR, FOLLOWERS, FUNCTION, JUDGE, REWARD
+from rpg.config.verl_keys import ACTOR, FOLLOWERS, FUNCTION, JUDGE, REWARD, ROLLOUT
 from rpg.diagnostics import UserError
 from rpg.files.atomic import METRICS
 from rpg.results.checkpoints import find_checkpoint
@@ -55,7 +55,8 @@ def run(args: argparse.Namespace) -> int:
 def evaluation(trained: dict[str, Any], checkpoint: Path, out: Path, overrides: list[str]) -> dict[str, Any]:
     """Return the configuration that validates a checkpoint once; trained: that of its run. `overrides` win.
 
-    Raises UserError for an override that Hydra cannot read, or of a group: the run's file names no group.
+    Raises UserError for an override that Hydra cannot read, of a group (the run's file names none), or of how rollouts
+    are sampled.
     """
     ours = {
         "trainer.val_only": True,
@@ -70,6 +71,9 @@ def evaluation(trained: dict[str, Any], checkpoint: Path, out: Path, overrides: 
     for key, value in ours.items():
         OmegaConf.update(config, key, value)
     for one in map(parse, overrides):
+        section, _, name = one.key_or_group.rpartition(".")
+        if section == ROLLOUT and name in ("n", "temperature", "top_k", "top_p"):
+            raise UserError(f"{one.key_or_group}: a validation does not read it; set {ROLLOUT}.val_kwargs.{name}")
         if one.key_or_group in (REWARD, JUDGE):  # which choose the function where a configuration is composed
             given: dict[str, Any] = {one.key_or_group: one.value()}
             function = function_of(given.get(REWARD), given.get(JUDGE))

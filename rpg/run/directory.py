@@ -106,15 +106,17 @@ def finished(run: RunConfig) -> str | None:
 
     Raises Refused if it is the last step of another training.
     """
-    step = resumed_step(run)
+    step, logged, more = resumed_step(run), last_step(run.directory / METRICS), "raise trainer.total_training_steps; "
+    if run["trainer.save_freq"] < 0 and run["trainer.resume_mode"] == "auto":  # only the log tells
+        step, more = logged, ""
     if (total := run["trainer.total_training_steps"]) is None or step < total or run["trainer.val_only"]:
         return None
-    if 0 < last_step(run.directory / METRICS) < total and run["trainer.val_before_train"]:
+    if 0 < logged < total and run["trainer.val_before_train"]:
         return None  # killed in its last validation, which verl repeats
     record.refuse_another(run.directory, run)
     return (
         f"finished at step {step} of {total}: {brief(run.directory)}\n"
-        "raise trainer.total_training_steps to go on; another trainer.experiment_name begins again"
+        f"to go on: {more}another trainer.experiment_name begins again"
     )
 
 

@@ -143,9 +143,6 @@ def _start_ray(run: RunConfig, config: Any, server: "Preloaded | None") -> None:
     import ray
     from verl.trainer.constants_ppo import get_ppo_ray_runtime_env
 
-    if config.actor_rollout_ref.rollout.full_determinism:  # before the environment of the workers is made
-        seed = str(config.actor_rollout_ref.rollout.seed)
-        os.environ.update(VERL_FULL_DETERMINISM="1", VLLM_BATCH_INVARIANT="1", PYTHONHASHSEED=seed)
     if "rl_insight" in config.trainer.logger:
         os.environ["VERL_RL_INSIGHT_ENABLE"] = "1"
     ours = config.ray_kwargs.ray_init.get("runtime_env", {})

@@ -41,7 +41,11 @@ CASES: dict[str, list] = {
         ["actor_rollout_ref.nccl_timeout=3600"], ["pi_old=behavior", f"{CORRECTION}.loss_type=reinforce"],
         [f"{A}.policy_loss.dro_beta=0.5"], [f"{A}.optim.total_training_steps=900"],
         [f"{A}.qat.enable=true"], [f"{M}.hf_config_path=/c"], [f"{M}.lora.alpha=5"],
-        ["trainer.v1.sampler.max_off_policy_threshold=3"],
+        ["trainer.v1.sampler.max_off_policy_threshold=3"], [f"{R}.full_determinism=true"], [f"{F}.dtype=float32"],
+        ["method=kl_in_reward", "algorithm.kl_ctrl.type=adaptive"], [f"{A}.checkpoint.async_save=true"],
+        ["trainer.balance_batch=false"], [f"+{A}.use_rollout_log_probs=true"], [f"{A}.optim.zero_indexed_step=false"],
+        ["algorithm.adv_estimator=gdpo", "algorithm.norm_adv_by_std_in_grpo=false"],
+        [f"{M}.lora_rank=8", f"{M}.lora_adapter_path=/a", f"{M}.lora_alpha=7"],
     ],
     "mini_batches": [
         [f"{A}.ppo_mini_batch_size=24"], (["trainer.n_gpus_per_node=3"], [f"{A}.ppo_mini_batch_size=16"]),
