@@ -26,7 +26,7 @@ TRUTH = "reward_model.ground_truth"
 class FileCheck:
     """What the check of one file finds: diagnostics, and counts of rows by data_source and by answer.
 
-    problems: digest of each problem -> its first row, and the digest of that row's answer.
+    problems: digest of each problem -> its first row, and the digests of that row's answer and earlier messages.
     """
 
     path: Path
@@ -34,7 +34,7 @@ class FileCheck:
     sources: Counter[str] = field(default_factory=Counter)
     splits: set[str] = field(default_factory=set)
     answers: Counter[str] = field(default_factory=Counter)
-    problems: dict[bytes, tuple[int, bytes]] = field(default_factory=dict)
+    problems: dict[bytes, tuple[int, bytes, bytes]] = field(default_factory=dict)
     lengths: str = ""
 
     def add(self, key: str, what: str, remedy: str, row: int | None = None, level: Level = "error") -> None:
@@ -119,9 +119,9 @@ def check_row(check: FileCheck, number: int, row: dict[str, Any], by_rule: bool 
     if fault := fault_of_prompt(row, extra, has_rule):
         check.add("prompt", *fault, number)
     elif text := problem_of(row):
-        answer = digest(str(truth))
-        first, first_answer = check.problems.setdefault(digest(text), (number, answer))
-        if first_answer != answer:
+        answer, context = digest(str(truth)), digest(str(row["prompt"][:-1]))  # such as a system message
+        first, first_answer, first_context = check.problems.setdefault(digest(text), (number, answer, context))
+        if first_answer != answer and first_context == context:
             what = f"{truth!r:.60}, but row {first} asks the same and has another answer"
             check.add(TRUTH, what, "keep only the correct one", number, "error" if by_rule else "warning")
 

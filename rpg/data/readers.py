@@ -1,6 +1,7 @@
 """Reads rows of a problem set with the library `datasets`, as verl reads a run's files."""
 
 import csv
+import json
 import logging
 import sys
 from collections import deque
@@ -46,6 +47,8 @@ def read(origin: str | Path) -> dict[str, Rows]:
         splits = _load(origin, kind, **{where: str(path)}, **options)
         if (count := sum(rows.num_shards for rows in splits.values())) < len(files):
             print(f"note: {origin}: {count} of {len(files)} files are read, whose names tell a split (train, test)")
+        if len(folders := {file.parent for file in files}) > 1:
+            print(f"note: {origin}: the tables of {len(folders)} folders are read as one")
         if (kind, where) == ("json", "data_files"):
             return {"train": _unnested(path, _rows(path, splits["train"]))}
     return {str(split): _rows(origin, rows, options.get("sep")) for split, rows in splits.items()}
@@ -89,7 +92,7 @@ def _unnested(path: Path, rows: Rows) -> Rows:
     begin = list(islice(rows, 2))
     if len(begin) == 1:
         lists = [(name, value) for name, value in begin[0][1].items() if isinstance(value, list)]
-        tables = [name for name, value in lists if value and isinstance(value[0], dict)]
+        tables = [name for name, value in lists if value and isinstance(value[0], dict) and "role" not in value[0]]
         if len(tables) > 1:
             raise UserError(f"{path}: has {' and '.join(tables)}; write a file of each, train.jsonl and test.jsonl")
         if tables:
@@ -115,14 +118,13 @@ def _rows(origin: str | Path, stream: Any, separator: str | None = None) -> Rows
     """Yield the rows of a data set of the library; separator: of a CSV."""
     place, path = origin, Path(origin).expanduser()
     try:
+        if _format(path) == "parquet" and path.is_file():
+            batches = pq.ParquetFile(path).iter_batches(1024)
+        else:  # for a parquet file this may abort the process at its exit (huggingface/datasets#7566)
+            batches = stream.with_format("arrow").iter(batch_size=1024)  # ten times as fast as without
+        rows = chain.from_iterable(batch.to_pylist() for batch in batches)
         if "Json(" in str(stream.features):  # values of several types, which arrow batches hold as JSON text
-            rows = iter(stream)
-        else:  # ten times as fast
-            if _format(path) == "parquet" and path.is_file():
-                batches = pq.ParquetFile(path).iter_batches(1024)
-            else:  # for a parquet file this may abort the process at its exit (huggingface/datasets#7566)
-                batches = stream.with_format("arrow").iter(batch_size=1024)
-            rows = chain.from_iterable(batch.to_pylist() for batch in batches)
+            rows = map(_as_written, stream, rows)
         for number, row in enumerate(rows):
             place = f"{origin}, row {number}"
             if separator and INDEX in row:
@@ -130,6 +132,12 @@ def _rows(origin: str | Path, stream: Any, separator: str | None = None) -> Rows
             yield place, row
     except Exception as error:
         raise _unreadable(place, error) from error
+
+
+def _as_written(row: dict[str, Any], stored: dict[str, Any]) -> dict[str, Any]:
+    """Return a row with texts that the library took for JSON numbers: 007 and 1.50."""
+    numbers = {name for name, value in row.items() if isinstance(value, int | float) and isinstance(stored[name], str)}
+    return row | {name: stored[name] for name in numbers if json.dumps(row[name]) != stored[name]}
 
 
 def _unreadable(place: str | Path, error: Exception) -> UserError:

@@ -3,6 +3,7 @@
 import ast
 import random
 import re
+from collections import Counter
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -51,12 +52,15 @@ def problems_of(
         rows = {source.split: rows.get(source.hub_split) or next(iter(rows.values()))}
     elif unused := sorted(rows.keys() - {"train", "test"}):
         print(f"note: {origin}: split {', '.join(unused)} is not used; to use it, rename it to train or test")
+    systems = Counter[str]()
     results = (  # test questions are left out of the training split
-        (place, to_problem(source, keep, row, split, place))
+        (place, to_problem(source, keep, row, split, place, systems))
         for split in ("test", "train")
         for place, row in rows.get(split, ())
     )
     problems = distinct_problems(results, exclude)
+    for text, count in systems.most_common(1):
+        print(f"note: {origin}: system messages are left out ({len(systems)}, the first in {count} rows: {text!r:.60})")
     if not any(problem.split == "train" or source.split == "test" for problem in problems):
         raise UserError(f"--from {origin}: no usable training row in {', '.join(rows)}; give another file or columns")
     if source.split != "both":
@@ -74,15 +78,26 @@ def problems_of(
     return [replace(problem, split="test") if n in drawn else problem for n, problem in enumerate(problems)]
 
 
-def to_problem(source: DataSet, keep: Sequence[str], row: dict[str, Any], split: str, place: str) -> Problem | str:
-    """Return the problem of a row, or the reason to leave it out. Raises UserError for an unknown column."""
+def to_problem(
+    source: DataSet, keep: Sequence[str], row: dict[str, Any], split: str, place: str, systems: Counter[str]
+) -> Problem | str:
+    """Return the problem of a row, or the reason to leave it out; count its system messages in `systems`.
+
+    Raises UserError for an unknown column, or a value that is no text or number.
+    """
     if unknown := [name for name in (source.question, source.answer, *keep) if name not in row]:
         raise UserError(f"{place}: no column {unknown[0]!r}; it has {', '.join(map(repr, row)) or 'none'}")
+    for name in (source.answer, *keep):
+        if isinstance(row[name], datetime):
+            what = f"{place}, {name}: {row[name]} is a timestamp, as JSON's dates are read"
+            raise UserError(f"{what}; write a .csv of text")
     text, answer = row[source.question], row[source.answer]
     if isinstance(answer, dict) and "ground_truth" in answer:  # verl's schema, in which DAPO-Math-17k is published
         answer = answer["ground_truth"]
     if question(chat := {**row, "prompt": text}) is not None:
-        if any(message.get("role") == "assistant" for message in text):
+        systems.update(message.get("content") for message in text if message.get("role") == "system")
+        turns = [message.get("role") for message in text if message.get("role") != "system"]
+        if len(turns) != 1 or turns == ["assistant"]:
             return "a conversation of several turns"
         text = problem_of(chat)
     if source.context and row.get(source.context):
@@ -113,8 +128,6 @@ def answer_text(answer: Any, place: str) -> str:
         return ""
     if isinstance(answer, float) and abs(answer) >= 2**53:
         raise UserError(f"{place}, answer: {answer:.0f}, read as a float, may have lost digits; write it as text")
-    if isinstance(answer, datetime):
-        raise UserError(f"{place}, answer: {answer} is a timestamp, as JSON's dates are read; write a .csv of text")
     if isinstance(answer, str) and answer.startswith(('["', "['")):  # Skywork-OR1 writes a list as text
         with suppress(ValueError, SyntaxError):
             answer = ast.literal_eval(answer)

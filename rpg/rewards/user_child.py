@@ -69,8 +69,8 @@ def find(module: ModuleType, file: str, name: str = "") -> tuple[Callable[..., A
     """
     known = {key: form for key, value in vars(module).items() if callable(value) and (form := form_of(value))}
     own = [key for key in known if getattr(vars(module)[key], "__module__", "") == module.__name__ and key[0] != "_"]
-    usual = [key for keys in (own, known) for key in USUAL if key in keys]
-    chosen = [name] if name else usual[:1] or own
+    usual, imported = ([key for key in USUAL if key in keys] for keys in (own, known))
+    chosen = [name] if name else usual[:1] or own or imported[:1]
     if len(chosen) != 1 or chosen[0] not in known:
         remedy = f"name one of them {name or USUAL[0]}" if own else FORMS
         found = f"functions of a known form: {', '.join(own) or 'none'}"

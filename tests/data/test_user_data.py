@@ -266,19 +266,29 @@ def test_numbers_are_those_that_were_written(tmp_path: Path, kind, numbers, text
     assert sorted(truths) == texts
 
 
+def test_texts_among_numbers_stay_as_they_were_written(tmp_path: Path) -> None:
+    answers = [3, "007", "1.50", 2.5, "5"]
+    (tmp_path / "t.jsonl").write_text("\n".join(json.dumps({"Q": f"{n}?", "A": a}) for n, a in enumerate(answers)))
+    assert build("--from", tmp_path / "t.jsonl", *QA, "--name", "n", "--test-rows", 0, "--out", tmp_path) == 0
+    rows = pq.read_table(tmp_path / "n_train.parquet").to_pylist()
+    assert [row["reward_model"]["ground_truth"] for row in rows] == [str(answer) for answer in answers]
+
+
 def test_a_chat_as_the_question_and_a_list_as_text(tmp_path: Path, capsys) -> None:
     """Skywork-OR1's truths; a named column of text, not the prompt beside it, is the question."""
-    user = [{"role": "user", "content": "What is 1 + 2?"}]
+    user = [{"role": "system", "content": "Add."}, {"role": "user", "content": "What is 1 + 2?"}]
     turns = [*user, {"role": "assistant", "content": "3"}, {"role": "user", "content": "And 4?"}]
     rows = [{"prompt": chat, "T": "1 + 2?", "A": {"ground_truth": '["3"]'}, "B": ["3"]} for chat in (user, turns)]
     (file := tmp_path / "t.ndjson").write_text("\n".join(map(json.dumps, rows)))
-    asked = user[0]["content"]
+    asked = user[1]["content"]
     for question, answer, problem in [("prompt", "A", asked), ("prompt", "B", asked), ("T", "A", "1 + 2?")]:
         columns = ["--question", question, "--answer", answer, "--data-source", "MATH", "--test-rows", 0]
         assert build("--from", file, *columns, "--name", "n", "--out", tmp_path) == 0
         (row,) = pq.read_table(tmp_path / "n_train.parquet").to_pylist()
         assert (row["extra_info"]["raw_problem"], row["reward_model"]["ground_truth"]) == (problem, "3")
-    assert capsys.readouterr().out.count("1 left out: a conversation of several turns (first") == 2
+    said = capsys.readouterr().out
+    assert said.count("1 left out: a conversation of several turns (first") == 2
+    assert said.count("system messages are left out (1, the first in 2 rows: 'Add.')") == 2
 
 
 def test_a_folder_of_save_to_disk_is_not_ready_but_can_be_built_from(tmp_path):

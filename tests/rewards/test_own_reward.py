@@ -52,7 +52,7 @@ def score(source: Path, response: str = "7", truth: Any = "7", **options: Any) -
         ["def reward(ground_truth, solution_str): return ground_truth in solution_str"],
         ["def reward(response, answer, row): return (answer, row['level'], row['question']) == (response, '3', 'q')"],
         ["from neighbour import compute_score", VERL.format(name="reward")],
-        ["def extract(text): ...", VERL.format(name="mine")],
+        ["from neighbour import compute_score", VERL.format(name="mine")],
         [TRL.format(name="accuracy_reward")],
         [TRL.format(name="reward").replace("completions,", "prompts, completions,", 1)],
         [TRL.format(name="accuracy").replace("s in c", "s in c[0]['content']")],
