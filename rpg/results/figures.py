@@ -81,13 +81,14 @@ def by_title(run: Run, k: int | None) -> Any:
 def looks_of(labels: list[str]) -> dict[str, Look]:
     """Return each label's look: its method's colour, and a dash for each of its settings.
 
-    Labels without a method get colours of matplotlib's cycle.
+    Labels without a method, and settings for which there is no dash, get colours of matplotlib's cycle.
     """
     seen, looks = Counter[str](), {}
     for number, label in enumerate(labels):
         base = base_method(label)
         look = LOOKS.get(base, Look(f"C{number}", DASHES[0]))
-        looks[label] = Look(look.colour, DASHES[(DASHES.index(look.dash) + seen[base]) % len(DASHES)])
+        colour = look.colour if seen[base] < len(DASHES) else f"C{number}"
+        looks[label] = Look(colour, DASHES[(DASHES.index(look.dash) + seen[base]) % len(DASHES)])
         seen[base] += 1
     return looks
 
@@ -96,7 +97,6 @@ def draw(axes: Axes, title: str, rows: dict[str, Any], looks: dict[str, Look]) -
     """Draw one panel: one line per run; of runs that end at the same step the mean, with a band of a standard error."""
     axes.set_title(textwrap.fill(title, TITLE), loc="left")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6, min_n_ticks=1))
-    values: Any = pd.concat([frame.stack() for frame in rows.values()])
     is_validation = title not in PANELS
     window = 1 if is_validation else 2 * (max(map(len, rows.values())) // 20) + 1  # a tenth of the steps
     axes.set_xlabel("step" if window == 1 else f"step (running mean over {window})")
@@ -112,7 +112,7 @@ def draw(axes: Axes, title: str, rows: dict[str, Any], looks: dict[str, Look]) -
             marker = "o" if is_validation or len(line) == 1 else None  # a line of one step is not visible
             style = {"color": look.colour, "linestyle": look.dash, "marker": marker, "markersize": 4, "clip_on": False}
             axes.plot(line.index, line, **style)
-    sizes = values[values != 0].abs()
+    sizes = pd.Series([abs(value) for line in axes.get_lines() for value in line.get_ydata() if value])
     if title == KL and sizes.max() >= 100 * sizes.min():  # linear around 0, which stays on the axis
         axes.set_yscale("symlog", linthresh=max(sizes.min(), 1e-4 * sizes.max()))
         axes.yaxis.set_major_formatter("{x:g}")
@@ -127,15 +127,17 @@ def plot(table: Table, out: Path, k: int | None = None) -> list[Path]:
     if not panels:
         raise UserError("none of the runs logged a metric that the panels show")
     columns, lines = min(3, len(panels)), math.ceil(len(panels) / 3)
+    names = [textwrap.fill(label, 40 * columns) for label in looks]
+    height = 2.7 * lines + 0.3 * len(names) + 0.2 * sum(name.count("\n") for name in names) + 0.2
     with matplotlib.rc_context(STYLE):  # also to save: matplotlib makes some ticks only then
-        figure = Figure(figsize=(3.6 * columns, 2.7 * lines + 0.3 * len(looks) + 0.2), layout="constrained")
+        figure = Figure(figsize=(3.6 * columns, height), layout="constrained")
         all_axes = figure.subplots(lines, columns, squeeze=False).flatten()
         for axes, (title, rows) in zip(all_axes, panels.items(), strict=False):
             draw(axes, title, rows, looks)
         for axes in all_axes[len(panels) :]:
             axes.set_axis_off()
         keys = [Line2D([], [], color=look.colour, linestyle=look.dash) for look in looks.values()]
-        figure.legend(keys, [*looks], loc="outside lower center", frameon=False, handlelength=3)
+        figure.legend(keys, names, loc="outside lower center", frameon=False, handlelength=3)
         out.mkdir(parents=True, exist_ok=True)
         files = [out / "panels.png", out / "panels.svg"]
         for file in files:

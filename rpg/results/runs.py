@@ -84,8 +84,10 @@ class Run:
             if files := value_at(self.environment, CONTENTS, {}).get(key):
                 kept[key] = ", ".join(SHA256.sub(r"\1", name) for name in files)
         own, origin = (value_at(self.config, f"trainer.{name}") for name in ("default_local_dir", "resume_from_path"))
-        if value_at(self.config, "trainer.val_only") or (origin and str(PurePath(origin).parent) != own):
+        if value_at(self.config, "trainer.val_only"):  # of seeds, each of its own run
             kept["checkpoint"] = PurePath(origin or "untrained").name
+        elif origin and str(PurePath(origin).parent) != own:
+            kept["checkpoint"] = origin
         return kept | {"judge": self.judge}
 
     @property
@@ -199,6 +201,8 @@ def load(directory: Path) -> Run:
         notes.append(f"{len(failed)} responses have no reward: accuracies count them as wrong, the training reward "
                      f"does not; {failed[-1]['why']:.100} ({LEFT_OUT})")  # fmt: skip
     run = Run(directory, last, config, environment, notes)
+    if config and not run.planned_steps and not value_at(config, "trainer.val_only"):
+        notes.append(f"at step {last.index[-1]}, planned steps unknown (trainer.total_epochs)")
     if run.stopped_early:
         notes.append(f"at step {last.index[-1]} of {run.planned_steps}, still running or stopped early")
     return run

@@ -51,8 +51,7 @@ def paper_table(number: int) -> Table:
         raise UserError(f"table {number}: the paper's tables of results are {', '.join(map(str, tables.groups))}")
     cells: Any = tables.get_group(number)
     title = "Paper, table {}: {}, {} context".format(number, *cells.iloc[0][["model", "context"]])
-    shown = ranked(cells.to_dict("records")).assign(clear_last=True, clear_best=True)
-    return Table(title, {method: [] for method in cells["method"]}, shown, [])
+    return Table(title, {method: [] for method in cells["method"]}, ranked(cells.to_dict("records")), [])
 
 
 def build_table(runs: Sequence[Run], paper: int | None = None) -> Table:
@@ -62,8 +61,9 @@ def build_table(runs: Sequence[Run], paper: int | None = None) -> Table:
     """
     rows, notes, lines = labelled(runs), list[str](), []
     for label, members in rows.items():
-        if len({json.dumps(known) for run in members if (known := run.environment.get(CONTENTS))}) > 1:
-            notes.append(f"{label}: its runs differ in the content of a file that they name (environment.json)")
+        for key in (CONTENTS, "versions", "devices"):  # contents of files that they name
+            if len({json.dumps(known) for run in members if (known := run.environment.get(key))}) > 1:
+                notes.append(f"{label}: its runs differ in {key} (environment.json)")
         if len({run.seed for run in members}) < len(members):
             notes.append(f"{label}: runs of one seed are averaged, and ± is not over seeds")
         for benchmark in dict.fromkeys(str(name) for run in members for name in run.accuracies):
@@ -80,6 +80,8 @@ def build_table(runs: Sequence[Run], paper: int | None = None) -> Table:
     steps = ["step of Last"] if len({line["step"] for line in lines}) > 1 else []
     if keys := unlike(runs) + steps:
         notes.append(f"rows are ranked only among those with equal {', '.join(keys)}")
+    if len({line["validations"] for line in lines}) > 1 and not steps:
+        notes.append("Best is ranked only among rows with equally many validations")
     if keys := [key for key in differing(runs) if key in (f"{MODEL}.path", "data.train_files")]:
         notes.append(f"rows differ in {' and '.join(keys)}")
     judges = ", ".join(dict.fromkeys(run.judge for members in rows.values() for run in members))
@@ -94,11 +96,12 @@ def numbers(runs: Sequence[Run], benchmark: str) -> dict[str, Any]:
     points = [run.accuracies[benchmark].dropna() for run in runs]
     ends: Any = pd.DataFrame([(own.get(0, np.nan), own.iloc[-1], own.max()) for own in points])
     ends.columns = ["before", "last", "best"]
-    line: dict[str, Any] = {**ends.mean(), **ends[["last", "best"]].sem().add_suffix("_se"), "runs": len(runs)}
+    line: dict[str, Any] = {**ends.mean(skipna=False), **ends[["last", "best"]].sem().add_suffix("_se"), "runs": len(runs)}
     steps = sorted({own.index[-1] for own in points})
     step = steps[0] if len(steps) == 1 else f"{steps[0]} to {steps[-1]}"
     measures = sorted(runs[0].measures.items()) if len(steps) == 1 else runs[0].name  # which no other row has
     line |= {"judge": runs[0].judge, "step": step, "measures": str(measures)}
+    line["validations"] = str(sorted({len(own) for own in points}))
     answers = [run.samples(own.index[-1], benchmark) for run, own in zip(runs, points, strict=True)]
     if not all(map(len, answers)):
         return line
@@ -139,19 +142,23 @@ def labelled(runs: Sequence[Run]) -> dict[str, list[Run]]:
 
 
 def ranked(lines: Sequence[dict[Any, Any]]) -> pd.DataFrame:
-    """Return Table.cells of lines; ranks are among values of one benchmark, step and measures, if there are several."""
+    """Return Table.cells of lines; ranks are among values of one benchmark, step and measures, if there are several.
+
+    Those of Best also of as many validations: a maximum of more of them is higher.
+    """
     columns = ("method", "benchmark", "before", "last", "best", "last_se", "best_se", "runs", "problems", "judge",
-               "step", "measures")  # fmt: skip
+               "step", "measures", "validations")  # fmt: skip
     powers = dict.fromkeys(name for line in lines for name in line if str(name).startswith("pass@"))
     cells: Any = pd.DataFrame(lines, columns=[*columns, *powers])
-    groups = cells.groupby(["benchmark", "measures", "step"], sort=False, dropna=False)
-    for column in ("last", "best"):
+    keys = ["benchmark", "measures", "step", "validations"]
+    for column, own in (("last", keys[:3]), ("best", keys)):
+        groups = cells.groupby(own, sort=False, dropna=False)
         rank = groups[column].rank(method="dense", ascending=False)
         cells[f"rank_{column}"] = rank.where((rank <= 2) & (groups[column].transform("size") > 1)).astype("Int64")
         for _, group in groups:
             rivals = group.to_dict("records")
             cells.loc[group.index, f"clear_{column}"] = [is_clear(line, rivals, column) for line in rivals]
-    return cells.drop(columns="measures")
+    return cells.drop(columns=["measures", "validations"])
 
 
 def is_clear(line: dict[Any, Any], rivals: list[dict[Any, Any]], column: str) -> bool:

@@ -49,19 +49,20 @@ def run(args: argparse.Namespace) -> int:
 def state(directory: Path) -> tuple[list[str], bool]:
     """Return a run's name, progress and last values, and whether it has logged its last step."""
     name, lock = directory.resolve().name, directory / RUN
-    end = "" if not lock.is_file() or held_by(lock) else ", interrupted"
+    is_held = lock.is_file() and bool(held_by(lock))
+    end = ", interrupted" if lock.is_file() and not is_held else ""
     try:
         run = load(directory)
     except (UserError, FileNotFoundError) as error:
         return [name, f"{error if isinstance(error, UserError) else 'no step yet'}{end}"], False
-    progress = f"{run.frame.index[-1]}/{run.planned_steps or run.frame.index[-1]}"
+    progress = f"{run.frame.index[-1]}/{run.planned_steps or '?'}"  # a number of epochs is known to verl alone
     if run.stopped_early and run.planned_steps:
         left = time_left(list(run.series(STEP_TIME)), run.planned_steps - run.frame.index[-1])
         progress += end or f", {left or 'running'}"
     values = [f"reward {run.training_reward.iloc[-1]:.3f}"] if len(run.training_reward) else []
     values += [f"{name} {points.dropna().iloc[-1]:.3f}" for name, points in run.accuracies.items()]
     values += [form.format(own.iloc[-1]) for metric, form in SHOWN.items() if len(own := run.series(metric))]
-    return [name, progress, *values], not run.stopped_early
+    return [name, progress, *values], not (run.stopped_early or (is_held and not run.planned_steps))
 
 
 def show_answers(directory: Path, count: int, console: Console) -> None:

@@ -45,6 +45,7 @@ def test_seeds_of_a_method_are_one_line_with_a_band(tmp_path):
     short = pd.concat([rows["RPG-URKL"][0], rows["RPG-URKL"][1][:1]], axis=1)
     draw(axes := Figure().subplots(), "AIME24 accuracy", {"GRPO": short}, looks_of(["GRPO"]))
     assert (len(axes.lines), len(axes.collections)) == (2, 0)  # of different lengths: a line each
+    assert len({*looks_of([f"GRPO (lr {n})" for n in range(7)]).values()}) == 7
 
 
 def test_pass_at_k_by_step(tmp_path):

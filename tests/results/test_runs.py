@@ -101,7 +101,7 @@ def test_another_runs_checkpoint_and_other_code_are_settings(tmp_path):
         )
     runs = [load(tmp_path / str(n)) for n in range(3)]
     assert differing(runs[:2]) == {"rpg.external_lib": ["b" * 8, "a" * 8]}
-    assert differing(runs[1:]) == {"checkpoint": [None, "global_step_2"]}
+    assert differing(runs[1:]) == {"checkpoint": [None, "/x/global_step_2"]}
 
 
 @pytest.mark.parametrize(("each", "lost", "left_out"), [(4, 1, 1), (1, 1, 1), (2, 4, 5), (4, 2, 1)])

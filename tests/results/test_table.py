@@ -164,6 +164,10 @@ def test_rows_that_are_not_measured_alike_have_no_common_rank(tmp_path):
     table = table_of(tmp_path / "steps", runs)
     assert table.cells["rank_last"].isna().all()
     assert table.notes == ["rows are ranked only among those with equal step of Last"]
+    often, once = [(n, {"val-core/aime24/acc/mean@32": 0.5 + n / 100}) for n in range(5)], records([0.1, 0.2, 0.3])
+    table = table_of(tmp_path / "often", {"often": (often, config("o")), "once": (once, config("a", "x"))})
+    assert (list(table.cells["rank_last"]), table.cells["rank_best"].isna().all()) == ([1, 2], True)
+    assert table.notes == ["Best is ranked only among rows with equally many validations"]
     runs = {f"{loss}{n}": (records([0.1, 0.5, 0.9][:n]), config("u", loss, seed=n))
             for loss in ("vanilla", "rpg_urkl") for n in (2, 3)}  # fmt: skip
     table = table_of(tmp_path / "uneven", runs)

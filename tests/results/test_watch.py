@@ -1,5 +1,6 @@
 """`rpg watch`: progress while a run writes, time left, the end, and saved answers."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -32,4 +33,11 @@ def test_a_run_that_no_process_holds_is_interrupted(tmp_path: Path, capsys: pyte
     for shown in ("2/6, 4 min left", "2/6, interrupted"):
         assert main(["watch", "--once", str(tmp_path)]) == 0
         assert f"r  {shown}  reward" in capsys.readouterr().out
+        made = config("r")
+        made["trainer"]["total_training_steps"] = None  # but epochs
+        write_run(tmp_path / "epochs", [(1, {"x": 1.0})], made)
+        epochs = take(tmp_path / "epochs" / RUN)
+        assert state(tmp_path / "epochs") == (["epochs", "1/?"], False)
+        epochs.release()
+        shutil.rmtree(tmp_path / "epochs")
         lock.release()
