@@ -1,18 +1,16 @@
-"""Checks of the machine: devices, schedulefree, names of the working directory, /dev/shm, disk."""
+"""Checks of the machine: devices, names of the working directory, /dev/shm, disk."""
 
-import importlib.util
 import os
 import shutil
 import sys
 from pathlib import Path
 
 from rpg.config.run_config import RunConfig
-from rpg.config.verl_keys import FSDP, MODEL, OPTIM, RAY, ROLLOUT
+from rpg.config.verl_keys import FSDP, MODEL, RAY, ROLLOUT
 from rpg.diagnostics import ABSENT, Diagnostic, Findings
 from rpg.files.integrity import steps
 from rpg.names import MOVING_REFERENCES
 from rpg.plan import GB, bytes_of, shape_of, state
-from rpg.verl_plugin.schedule_free import INSTALL, PACKAGE, asked_for
 
 GPUS, KEPT = "trainer.n_gpus_per_node", "trainer.max_actor_ckpt_to_keep"
 MIB = 2**20
@@ -35,13 +33,6 @@ def devices(run: RunConfig) -> Findings:
     if present < need:
         message = f"the run needs {need} GPUs on {run['trainer.nnodes']} nodes, and {place} {present}"
         yield run.error(GPUS, message, remedy)
-
-
-def packages(run: RunConfig) -> Findings:
-    """schedulefree is installed if it is used. Skipped on a cluster, whose nodes have their own."""
-    impl = f"{OPTIM}.optimizer_impl"
-    if asked_for(run[impl]) and not run.cluster and importlib.util.find_spec(PACKAGE) is None:
-        yield run.error(impl, f"{sys.prefix} has no {PACKAGE}", f"install it with {INSTALL}, or use optim=adamw")
 
 
 IMPORTED = {"datasets", "numpy", "pandas", "pyarrow", "ray", "torch", "transformers", "verl", "vllm"}

@@ -15,7 +15,6 @@ from typing import Any
 
 PACKAGE = "schedulefree"
 OPTIMIZER = "AdamWScheduleFree"
-INSTALL = "pip install 'schedulefree>=1.4'"
 
 
 def asked_for(optimizer_impl: str) -> bool:

@@ -80,13 +80,6 @@ def test_shared_memory(monkeypatch, free, settings, is_short):
     assert [found.key for found in machine.shared_memory(run_config(settings))] == ["/dev/shm"] * is_short
 
 
-def test_schedulefree_is_installed_where_it_is_used(monkeypatch):
-    monkeypatch.setattr(machine.importlib.util, "find_spec", lambda name: None)
-    key = "actor_rollout_ref.actor.optim.optimizer_impl"
-    assert [found.key for found in machine.packages(run_config({key: "schedulefree"}))] == [key]
-    assert not list(machine.packages(run_config()))
-
-
 def test_a_file_that_hides_a_library(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("types.py", "datasets/__init__.py", "mine.py", "test.py", "sys.py", "torch/notes.txt"):
