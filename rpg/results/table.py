@@ -96,11 +96,8 @@ def numbers(runs: Sequence[Run], benchmark: str) -> dict[str, Any]:
     points = [run.accuracies[benchmark].dropna() for run in runs]
     ends: Any = pd.DataFrame([(own.get(0, np.nan), own.iloc[-1], own.max()) for own in points])
     ends.columns = ["before", "last", "best"]
-    line: dict[str, Any] = {
-        **ends.mean(skipna=False),
-        **ends[["last", "best"]].sem().add_suffix("_se"),
-        "runs": len(runs),
-    }
+    errors = ends[["last", "best"]].sem().add_suffix("_se")
+    line: dict[str, Any] = {**ends.mean(skipna=False), **errors, "runs": len(runs)}
     steps = sorted({own.index[-1] for own in points})
     step = steps[0] if len(steps) == 1 else f"{steps[0]} to {steps[-1]}"
     measures = sorted(runs[0].measures.items()) if len(steps) == 1 else runs[0].name  # which no other row has
