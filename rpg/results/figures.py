@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import matplotlib
+import numpy as np
 import pandas as pd
 
 matplotlib.use("Agg")
@@ -112,7 +113,8 @@ def draw(axes: Axes, title: str, rows: dict[str, Any], looks: dict[str, Look]) -
             marker = "o" if is_validation or len(line) == 1 else None  # a line of one step is not visible
             style = {"color": look.colour, "linestyle": look.dash, "marker": marker, "markersize": 4, "clip_on": False}
             axes.plot(line.index, line, **style)
-    sizes = pd.Series([abs(value) for line in axes.get_lines() for value in line.get_ydata() if value])
+    drawn = pd.concat([pd.Series(np.asarray(line.get_ydata(), float)) for line in axes.get_lines()]).abs()
+    sizes = drawn[drawn > 0]
     if title == KL and sizes.max() >= 100 * sizes.min():  # linear around 0, which stays on the axis
         axes.set_yscale("symlog", linthresh=max(sizes.min(), 1e-4 * sizes.max()))
         axes.yaxis.set_major_formatter("{x:g}")

@@ -9,6 +9,7 @@ converts the file, in a process of its own that has the package gguf on its path
 """
 
 import functools
+import importlib
 import itertools
 import os
 import subprocess
@@ -76,12 +77,12 @@ def convert(gguf: Path, out: Path) -> None:
     The weights are dequantised from 4 bits and differ from the published bfloat16 weights. Raises OSError without the
     file, and ImportError without the package gguf.
     """
-    import gguf as gguf_package
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
+    package = importlib.import_module("gguf")
     for name in ("GGUFReader", "get_tensor_name_map"):  # transformers calls them 4 and 397 times: 9 of 19 s
-        setattr(gguf_package, name, functools.cache(getattr(gguf_package, name)))
+        setattr(package, name, functools.cache(getattr(package, name)))
     tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
     model = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.float32)
     tokenizer.eos_token = tokenizer.pad_token = END
