@@ -89,6 +89,8 @@ def compare(first: list[Run], second: list[Run]) -> tuple[list[dict[str, Any]], 
         found.append(outcome)
     if single:
         notes.append("one run per side: an interval over problems does not cover other seeds")
+    if any(len({run.seed for run in own}) < len(own) for own in sides):
+        notes.append("runs of one seed are averaged, and the interval is not over seeds")
     return found, notes
 
 

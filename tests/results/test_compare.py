@@ -63,6 +63,8 @@ def test_seeds_are_paired_where_they_are_the_same(tmp_path):
     assert not accuracy["clear"]  # equal differences, whose interval has no width
     write_run(tmp_path / "b" / "4", 4, [0, 1], reward=0.5, loss="vanilla")
     assert compared(tmp_path / "a", tmp_path / "b")[0][1]["over"] == "seeds"
+    write_run(tmp_path / "b" / "5", 4, [0, 1], reward=0.5, loss="vanilla")
+    assert compared(tmp_path / "a", tmp_path / "b")[1][-1].startswith("runs of one seed are averaged")
 
 
 def test_what_is_measured_in_another_way_is_said_and_not_bold(tmp_path):
