@@ -126,8 +126,9 @@ def _points(a: Node, b: Node) -> Iterator[dict[str, Fraction]]:
     floors = [node for node in parts if node.op in ("floor", "ceil") and variables(node)]
     if not floors:
         is_power = any(node.op == "pow" and node.args[0].op == "neg" and variables(node.args[1]) for node in parts)
+        far = max(1000, math.prod(sorted(_sizes(parts))[-2:]) + 1)  # beyond the corners of |x - 100| and |x/3 - 100|
         for index in range(POINTS if names else 1):
-            yield {name: _coordinate(name, index, is_power and name in COUNTERS) for name in names}
+            yield {name: _coordinate(name, index, is_power and name in COUNTERS, far) for name in names}
         return
     # no formula needs the floor of an integer: the m of \\lceil m \\rceil is a real number
     is_counted = all(any(part.op in ("div", "root") for part in nodes(floor)) for floor in floors)
@@ -152,11 +153,11 @@ def _sizes(parts: list[Node]) -> Iterator[int]:
 
 
 @functools.lru_cache(maxsize=16384)
-def _coordinate(name: str, index: int, is_integer: bool) -> Fraction:
+def _coordinate(name: str, index: int, is_integer: bool, far: int) -> Fraction:
     """One coordinate of point `index`: positive at every other point, where roots and logarithms are real."""
     rng = random.Random(f"{name} at {index}")
-    if index >= POINTS - 2:  # beyond the corner of |x - 100|
-        return Fraction(rng.randrange(500, 2000) * (1 if index % 2 else -1))
+    if index >= POINTS - 2:
+        return Fraction(rng.randrange(far, 2 * far) * (1 if index % 2 else -1))
     size = Fraction(rng.randrange(2, 40), 1 if is_integer else rng.choice((3, 5, 7, 11, 13)))
     return size if index % 2 or rng.random() < 0.5 else -size
 
@@ -258,6 +259,7 @@ OPERATIONS: dict[str, Callable[..., Number]] = {
     "floor": _floor,
     "ceil": lambda x: -_floor(-x),
     "factorial": _counted(math.factorial, "factorial", 2050),
+    "fac2": _counted(lambda n: math.prod(range(n, 0, -2)), "fac2", 2050),
     "binom": _counted(math.comb, "binomial", 4000),
     "ln": _ln,
     **{name: _function(name) for name in TRIGONOMETRIC},

@@ -11,7 +11,8 @@ MAX_NESTING = 12  # real answers have up to 5; keeps the recursion shallow
 BRACKETS = {"(": ")", "[": "]", "{": "}"}
 COUNTERS = frozenset("kmn")  # letters of integers
 OPAQUE = "f"  # f(x+1) is one name, while x(x+1) is a product
-REPEATING = re.compile(r"(?P<whole>[0-9]*)\.(?P<fixed>[0-9]*)\\(?:bar|dot)\s*\{\s*(?P<block>[0-9]+)\s*\}")  # 0.1\bar{6}
+# 0.1\bar{6}, 0.1(6)
+REPEATING = re.compile(r"(?P<whole>[0-9]*)\.(?P<fixed>[0-9]*)(?:\\(?:bar|dot)\s*\{\s*|\()(?P<block>[0-9]+)\s*[})]")
 TOKEN = re.compile(
     rf"\s*(?P<token>{REPEATING.pattern}|{INTEGER}(?:\.[0-9]+)?|\.[0-9]+|\\[A-Za-z]+|[A-Za-z]|"
     r"[-+*/^_(){}\[\]|!',°])"
@@ -184,7 +185,7 @@ class _Reader:
         while self.next in ("^", "!", "°"):
             match self.take():
                 case "!":
-                    base = Node("factorial", (base,))
+                    base = Node("fac2" if self.next == "!" and self.take() else "factorial", (base,))
                 case "°":
                     base = Node("mul", (base, DEGREE))
                 case _:
