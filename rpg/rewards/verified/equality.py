@@ -276,7 +276,7 @@ def _is_solution(solution: Structure, equation: Relation) -> bool:
 def stated_values(item: Structure) -> list[Structure]:
     """Return what an equation says the answer is: "27 + 48 = 75" says 75, "x = \\sqrt{2} \\approx 1.414" either.
 
-    [] if its sides contradict each other, if it is not an equation, or is to be solved: 2x - 6 = 0.
+    [] if its sides contradict each other, if it is not an equation, or is to be solved: 2x - 6 = 0, -x = 5.
     """
     if not isinstance(item, Relation):
         return [item]
@@ -285,9 +285,13 @@ def stated_values(item: Structure) -> list[Structure]:
         return []
     if len(sides) == 2 and is_name(sides[1]) and not is_name(sides[0]):
         sides.reverse()  # 3 = x
-    tree = read_formula(sides[0])
-    if sides[1:] == ["0"] and tree and any(part.op == "add" and len(variables(part)) == 1 for part in nodes(tree)):
+    tree = None if names_value(sides[0]) else read_formula(sides[0])
+    if tree and sides[1:] == ["0"] and any(part.op == "add" and len(variables(part)) == 1 for part in nodes(tree)):
         return []
+    if tree and len(variables(tree)) == 1:  # -x = 5, x + 1 = 5, 1/x = 5
+        numbers = [not variables(arg) for arg in tree.args[: {"add": 2, "div": 1}.get(tree.op, 0)]]
+        if any(numbers) or tree.op in ("neg", "abs", "root", "factorial"):
+            return []
     if not all(map(_is_plain, sides[:-1])) or any(map(_contradict, signs, sides, sides[1:])):
         return []
     if signs[-1] != "\\approx" or is_name(sides[-2]):
@@ -300,7 +304,7 @@ def stated_values(item: Structure) -> list[Structure]:
 def _is_plain(text: str) -> bool:
     """Return whether a side is a formula, or words that name the quantity: "not x" is neither."""
     is_formula = names_value(text) or read_formula(text) is not None
-    return not DOUBT.search(text) and (is_formula or not re.search("[0-9]", text))
+    return not DOUBT.search(text) and (is_formula or not re.search(r"[0-9]|[(,]\s*-", text))
 
 
 def _contradict(sign: str, left: str, right: str) -> bool:

@@ -80,6 +80,7 @@ SPELLINGS = (
     (r"(?<![\\A-Za-z])sqrt(?=\s*[({])", r"\\sqrt"),
     (r"\\(sqrt(?:\[[0-9]+\])?|mathbb|pmod|bar)\s*([A-Z]|[0-9]+(?:\.[0-9]+)?)", r"\\\1{\2}"),  # √13 is not √1 3
     (r"\.{3,}", r"\\ldots "),
+    (r"\\l(and|or) (?=.*(?:[<>=]|\\(?:[lg]e|ne|in) ))", r"\\text{\1} "),  # p \land q is text
     (r"(^|[(\[,{=<>]\s*|\\[lg]e\s*|\\to\s*)\+\s*(?=\\infty)", r"\1"),
     (r"(?<=[0-9])\s*(?:\\text\{)?\s*million(?![a-z])\s*\}?", r" \\cdot 10^{6} "),
     (r"(?<=[0-9])\s*(?:\\text\{)?\s*billion(?![a-z])\s*\}?", r" \\cdot 10^{9} "),
@@ -99,7 +100,9 @@ LEAD_WORDS = re.compile(
     r"(?i:so|thus|hence|therefore|final answer|the answer|answer|exactly|option|choice|"
     r"we (?:find|get|have|obtain)(?: that)?)[,:]?\s+(?=[^a-z]|[a-z](?![a-z])(?!\s+[a-z]{2}))"
 )
-SPOKEN = re.compile(r"(?:yes|no)(?=[,.;] (?!(?:if|or|unless|only|but|yes|no)\b))", re.IGNORECASE)  # and a reason
+SPOKEN = re.compile(  # and a reason
+    rf"(?i)(?:yes(?!.*\b(?:no|not)\b)|no(?!.*\byes\b))(?=[,.;] )(?!.*\b(?:{one_of('second thoughts')})\b)"
+)
 DOUBT = re.compile(rf"\b(?:{one_of('doubt')})\b", re.IGNORECASE)
 
 

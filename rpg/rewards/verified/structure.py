@@ -20,7 +20,7 @@ PART = r"[A-Z](?:_(?:\w|\{\w+\})|[A-Z]{0,4})"
 MEASURE = re.compile(
     rf"\|[A-Z]{{2}}\||{PART}(?:\s*:\s*{PART})+|"
     r"\\frac\s*\{[A-Z]{2}\}\s*\{[A-Z]{2}\}|[A-Z]{2}/[A-Z]{2}|P\s*\([^()]*\)|\\(?:lim|int|sum|prod)(?![a-z]).*|"
-    rf"{DERIVATIVE.pattern}|[A-Z]\s*\\c[au]p\s*[A-Z]|\|[a-z]\||[A-Za-z]'*\(-?[0-9]+\)|"
+    rf"{DERIVATIVE.pattern}|[A-Z]\s*\\c[au]p\s*[A-Z]|\|[a-wz]\||[A-Za-z]'*\(-?[0-9]+\)|"
     r"\\(?:sin|cos|tan)\s*(?:[A-Z]|\\(?:alpha|beta|gamma|theta|phi)(?![a-z]))|\\(?:gcd|max|min)(?![a-z]).*"
 )
 NO_NAMES = frozenset(("e", "i", INFINITY, "\\emptyset"))
@@ -29,6 +29,7 @@ ENCLOSED = re.compile(r"(\\\{|[(\[{])(.*?)(\\\}|[)\]}])")
 PARTS_OF_LINE = ("or", "and", "either", "without")
 INTERVALS = ("()", "(]", "[)", "[]")  # BRACKETS of equality.py goes by this order
 SEPARATOR = re.compile(r"[,;]|\\text\{\s*(?:and|or)\s*\}|(?<![A-Za-z\\])(?:and|or)(?![A-Za-z])")
+OR = re.compile(r"\\text\{\s*or\s*\}|(?<![A-Za-z\\])or(?![A-Za-z])")
 LIST_COMMA = re.compile(r"[0-9],(?![0-9]{3}(?![0-9]))[0-9]")  # then 54,108 are two numbers, else one
 NO_THOUSANDS = re.compile(rf"(?!(?<=[0-9]),[0-9]{{3}}(?![0-9]))(?:{SEPARATOR.pattern})")
 RELATION = re.compile(r"\\(?:le|ge|ne|in|approx|equiv|notin|subset|to)(?![A-Za-z])|[=<>]")
@@ -61,7 +62,7 @@ class Items(NamedTuple):
 
     "," in any order, "{" a set, "()", "[]", "(]", "[)" a tuple or an interval; of parts of the number line "or", "and",
     "without", "either" (parted by a comma: all hold or, where they cannot, one of them) and "in" (name, part);
-    "matrix" rows, "row" cells; "point" the assignments of one solution: (x, y) = (3, 4).
+    "matrix" rows, "row" cells; "set" a set in a set; "point" the assignments of one solution: (x, y) = (3, 4).
     """
 
     kind: str
@@ -148,6 +149,8 @@ def read(text: str) -> Structure:
         return WHOLE_LINE
     parts, separators = split(text, SEPARATOR if LIST_COMMA.search(text) else NO_THOUSANDS)
     if separators:
+        if re.search("and.*or|or.*and", " ".join(separators)) and is_region(region := _read_list(*split(text, OR))):
+            return region
         parts = [part for part in parts if part]
         return _read_list(parts, separators) if parts else text
     if not text.startswith(("{", "\\{")) and 0 < len(either := EITHER_SIGN.findall(text)) <= MAX_SIGNS:
@@ -181,9 +184,12 @@ def _read_list(parts: list[str], separators: list[str]) -> Structure:
         return items[0]
     names = {bounded_name(item) for item in items} - {""}
     bounded = [bounded_name(item) or (item.sides[0] if is_assignment(item) else "") for item in items]
+    joined = " ".join(separators)
     if len(names) == 1 and names.issuperset(bounded):  # "x < 1 or x = 3"
-        joined = " ".join(separators)
         return Items("or" if "or" in joined else "and" if "and" in joined else "either", tuple(items))
+    named = [item.sides[0].partition("_")[0] if is_assignment(item) else "" for item in items]
+    if "or" in joined and (len({*named} - {""}) == len(items) or all(map(is_name, parts))):
+        return " or ".join(parts)  # x = 1 or y = 2, A or B: neither a point nor a list
     if points := _points(items):
         return Items(",", points)
     return _flat(items)
@@ -260,7 +266,9 @@ def _read_brackets(text: str) -> Structure:
         return _read_rule(inside) or text
     if is_set and (separators or opening == "\\{"):
         content = _read_list(parts, separators) if separators else read(inside)  # also \{\pm 1\}
-        return Items("{", content.items if isinstance(content, Items) and content.kind == "," else (content,))
+        items = content.items if isinstance(content, Items) and content.kind == "," else (content,)
+        marked = (Items("set", (x,)) if isinstance(x, Items) and x.kind in ("{", "or") else x for x in items)
+        return Items("{", tuple(marked))
     if not separators:
         return text if split(inside, RELATION)[1] or opening + closing != "()" else read(inside)
     return Items(opening + closing, tuple(map(read, parts)))
