@@ -89,7 +89,9 @@ def same_value(answer: str, truth: str) -> bool:
     if compact(answer) == compact(truth):
         return True
     spoken = [words(text) for text in (answer, truth)]
-    if any(spoken) and (all(spoken) or not CLOCK.fullmatch("".join(spoken))):  # 1:12 may be a ratio
+    plain = "".join(spoken)
+    is_product = THREE_LETTERS.fullmatch(plain) and plain in (answer, truth)  # abc may be a b c
+    if any(spoken) and (all(spoken) or not (is_product or CLOCK.fullmatch(plain))):  # 1:12 may be a ratio
         return False
     if all(CODE.fullmatch(TEXT.sub(r"\1", text)) for text in (answer, truth)):
         return False
