@@ -78,5 +78,5 @@ def named_unit(word: str) -> Unit | None:
                 scale, _, others = definition.partition(" ")
                 of = read_unit(others) or Unit(Fraction(1), ((symbol, 1),))
                 return Unit(Fraction(10) ** exponent * Fraction(scale or 1) * of.scale, of.powers)
-    is_counted = len(noun) > 3 and noun.isalpha() and noun.endswith("s") and noun not in TABLE["no nouns"]
+    is_counted = re.fullmatch("(?!.*(?:teenth|ieth|illion)s)[a-z]{3,}s", noun) and noun not in TABLE["no nouns"]
     return Unit(Fraction(1), ((noun.removesuffix("s"), 1),)) if is_counted else None
