@@ -30,16 +30,18 @@ UNBRACED = re.compile(r"\\[A-Za-z]+[^\s$]*|[A-Za-z](?![A-Za-z])|[-+(]?[0-9][^\s$
 # between the boxes of one list
 JOINED = re.compile(r"(?:[\s$,;&]|\\[()\[\],;: ]|\\q?quad|\\text\s*\{[\s,]*(?:and|or)\s*\}|and|or)*")
 # what makes a box a part of a formula: -\boxed{3}, 5 + \boxed{3}; \boxed{3}\pi, \boxed{3} \times 10^4
-FUNCTION = "sqrt|ln|log|sin|cos|tan"
+FUNCTION = r"(?:sqrt|ln|log|sin|cos|tan)(?![a-z])(?:_\w|_\{[^{}]*\})?"
 BEFORE = re.compile(
-    rf"(?:[-+/^0-9]|[\w)}}] *[+/] *|\\(?:times|cdot|pm|neq?|{FUNCTION}) *|"
+    rf"(?:[-−±+/^0-9]|[\w)}}] *[+/×÷·] *|(?<![<\w/])[\w)}}] *[<>] *|\\(?:times|cdot|div|pm|neq?|{FUNCTION}) *|"
     r"\\(?:d?frac(?: *\{[^{}]*\})?|sqrt) *\{|[\]^_]\{)$"
 )
 BEHIND = re.compile(
-    rf"(?:\\right *\))?(?: *[-+/*] *(?:[0-9]|\\(?:d?frac|sqrt|pi))| *\\(?:times|cdot|pi|theta|pm|d?frac|{FUNCTION})"
-    r"(?![a-z])|\} *\{|\^(?! *\{? *\\circ *\}?(?! *[0-9]))|[abefijknpqru-z](?![A-Za-z])|[.,]?[0-9]|:[0-9\\]|"
-    r"\$? *(?:dozen|hundred|thousand|[mb]illion)\b)"
+    rf"(?:\\right *\))?(?:(?:\\[,;:!]| )*(?:[-−±+/*×÷·] *(?:[0-9]|\\(?:d?frac|sqrt|pi))|"
+    rf"\\(?:times|cdot|div|pi|theta|pm|d?frac|{FUNCTION})(?![a-z]))|,? or [0-9]|_ *\{{? *[0-9]|"
+    r"\} *\{|\^(?! *\{? *\\circ *\}?(?! *[0-9]))|[abefijknpqru-z](?![A-Za-z])|[.,]?[0-9]|:[0-9\\]|"
+    r"[²³¹⁰⁴-⁹¼-¾⅐-⅞]|\$? *(?:\\text *\{ *)?(?:dozen|hundred|thousand|[mb]illion)\b)"
 )
+PERCENT = re.compile(r"\$? *(?:\\, *)?\\?%")  # \boxed{50}\% is \boxed{50\%}
 IN_DOLLARS = re.compile(r"^\$\s*([^$]*?)\s*\$$")
 BULLET = re.compile(r"^\s*\n\s*(?:[-*•>]|[0-9]+\.)[ \t]+")  # of the line after "Answer:"; - 27 there is 27
 BOLD = re.compile(r"(?<!\S)\*\*(?=\S)|(?<=\S)\*\*(?![\w(\\])")  # 2**3 is a power
@@ -116,7 +118,7 @@ def boxed_list(text: str) -> str:
 
 
 def boxes(text: str) -> list[tuple[int, str, str, int]]:
-    """Return start, name, content and end of each box; without braces, the number, letter or command that follows."""
+    """Return start, name, content (and a % behind) and end of each box; without braces, a number, letter, command."""
     found = []
     for box in BOX.finditer(text):
         if end := end_of_braces(text, box.end()):
@@ -125,6 +127,8 @@ def boxes(text: str) -> list[tuple[int, str, str, int]]:
             content, end = word[0].rstrip(".,;:"), word.end()
         else:
             continue
+        if percent := PERCENT.match(text, end):
+            content, end = content + "\\%", percent.end()
         found.append((box.start(), box["name"] or "", IN_DOLLARS.sub(r"\1", content), end))
     return found
 

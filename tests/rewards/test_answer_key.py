@@ -15,11 +15,13 @@ PART_OF_A_FORMULA = (
     r"$-\boxed{12}$; $5+\boxed{12}$; $\boxed{12}\times 10^4$; \boxed{12} thousand; $\frac{\boxed{12}}{4}$; "
     r"\boxed{12}.5; $\boxed{12}^2$; $x \ne \boxed{12}$; $\boxed{12}\pi$; "
     r"\sqrt[3]{\boxed{12}}; \log\boxed{12}; \frac{1}{\boxed{12}}; x_{\boxed{12}}; \boxed{12}a; \boxed{12}\ln 2; "
-    r"\boxed{12}:5; \boxed{12},000; \boxed{12} dozen"
+    r"\boxed{12}:5; \boxed{12},000; \boxed{12} dozen; −\boxed{12}; ±\boxed{12}; \boxed{12}²; \boxed{12}½; "
+    r"2 × \boxed{12}; \boxed{12} × 10³; \boxed{12}\,\times 10^3; \boxed{12} \div 2; \boxed{12} \text{ million}; "
+    r"\boxed{12}_8; x > \boxed{12}; \log_2 \boxed{12}; The answer is \boxed{12} or 6."
 )
 BESIDE_TEXT = (
     r"$a+b=\boxed{12}$; - \boxed{12}; $\boxed{12}^\circ$; \boxed{12} m; Part (a) - \boxed{12}; **\boxed{12}**; "
-    r"a $\boxed{12}$-gon; $\left(\boxed{12}\right)$"
+    r"a $\boxed{12}$-gon; $\left(\boxed{12}\right)$; <b>\boxed{12}</b>; > \boxed{12}; \boxed{12}. Or we could guess."
 )
 RESPONSES = [
     ("**Answer:** 12", 1, "12"),
@@ -55,6 +57,7 @@ RESPONSES = [
     (r"\boxed{11} and \boxed{12}", -1, "11, 12"),
     (r"$y_1 = \boxed{11}$ and $y_2 = \boxed{12}$", -1, "y_1 = 11, y_2 = 12"),
     ("Final Answer: The final answer is $12$. I hope it is correct.", 1, "The final answer is $12$."),
+    (r"\boxed{12}\%", 1, r"12\%"),
     (r"So \boxed {12}.", 1, "12"),
     (r"So \boxed 12.", 1, "12"),
     *((text, -1, "") for text in PART_OF_A_FORMULA.split("; ")),
@@ -84,6 +87,7 @@ def test_where_the_answer_is_found(response: str, score: int, pred: str) -> None
 
 
 BOXES = [
+    (r"\boxed{0.5}\%", "0.5", False),
     (r"The integers are \[ \boxed{-2} \quad \text{and} \quad \boxed{1}. \]", "1,-2", True),
     (r"The integers are \[ \boxed{-2} \quad \text{and} \quad \boxed{1}. \]", "1", False),
     (r"\boxed{2}, \boxed{5} and \boxed{8}", "{2,5,8}", True),
