@@ -101,7 +101,8 @@ LEAD_WORDS = re.compile(
     r"we (?:find|get|have|obtain)(?: that)?)[,:]?\s+(?=[^a-z]|[a-z](?![a-z])(?!\s+[a-z]{2}))"
 )
 SPOKEN = re.compile(  # and a reason
-    rf"(?i)(?:yes(?!.*\b(?:no|not)\b)|no(?!.*\byes\b))(?=[,.;] )(?!.*\b(?:{one_of('second thoughts')})\b)"
+    r"(?i)(?:yes(?!.*\bno\b)|no(?!.*\byes\b))(?=[,.;] (?!(?:if|or|unless|only|but|except|provided|assuming|when)\b))"
+    rf"(?!.*\b(?:{one_of('second thoughts')})\b)"
 )
 DOUBT = re.compile(rf"\b(?:{one_of('doubt')})\b", re.IGNORECASE)
 
