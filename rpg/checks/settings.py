@@ -22,10 +22,7 @@ ULYSSES = "ulysses_sequence_parallel_size"
 FIXED = {
     f"{ACTOR}.clip_ratio": ((0.2,), "is not read; clip=LOW_HIGH sets clip_ratio_low and clip_ratio_high"),
     f"{ACTOR}.qat.enable": ((False,), f"is not read; set {FSDP}.qat.enable"),
-    f"{MODEL}.hf_config_path": (
-        (None,),
-        f"is not read by vLLM, which would sample from another model; set {MODEL}.path",
-    ),
+    f"{MODEL}.hf_config_path": ((None,), f"is not read by vLLM, which samples; set {MODEL}.path"),
     f"{ACTOR}.grad_clip": ((1.0,), f"is not read; set {OPTIM}.clip_grad"),
     "actor_rollout_ref.nccl_timeout": ((600,), "is not read"),
     "algorithm.use_pf_ppo": ((False,), "is not read: verl's V1 trainer has no PF-PPO"),
@@ -59,9 +56,7 @@ OLD = {"custom_reward_function": "rpg.reward=FILE", "reward_model": "reward.NAME
 # what verl reads only with some values of another key: that key and the values, and what it reads with them
 READ_WITH = {
     (f"{ACTOR}.use_kl_loss", (True,)): [f"{ACTOR}.kl_loss_coef", f"{ACTOR}.kl_loss_type"],
-    ("algorithm.use_kl_in_reward", (True,)): [
-        "algorithm.kl_penalty", "algorithm.kl_ctrl.kl_coef",
-    ],
+    ("algorithm.use_kl_in_reward", (True,)): ["algorithm.kl_penalty", "algorithm.kl_ctrl.kl_coef"],
     ("algorithm.kl_ctrl.type", ("adaptive",)): [f"algorithm.kl_ctrl.{name}" for name in ("horizon", "target_kl")],
     (ESTIMATOR, ("grpo", "grpo_passk")): ["algorithm.norm_adv_by_std_in_grpo"],
     (ESTIMATOR, ("gae", "reinforce_plus_plus")): ["algorithm.gamma"],
