@@ -47,7 +47,7 @@ def read(origin: str | Path) -> dict[str, Rows]:
         splits = _load(origin, kind, **{where: str(path)}, **options)
         if (count := sum(rows.num_shards for rows in splits.values())) < len(files):
             print(f"note: {origin}: {count} of {len(files)} files are read, whose names tell a split (train, test)")
-        if len(folders := {file.parent for file in files}) > 1:
+        if len(folders := {file.parent for file in files if file.parent.name not in map(str, splits)}) > 1:
             print(f"note: {origin}: the tables of {len(folders)} folders are read as one")
         if (kind, where) == ("json", "data_files"):
             return {"train": _unnested(path, _rows(path, splits["train"]))}

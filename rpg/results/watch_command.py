@@ -55,7 +55,7 @@ def state(directory: Path) -> tuple[list[str], bool]:
         run = load(directory)
     except (UserError, FileNotFoundError) as error:
         return [name, f"{error if isinstance(error, UserError) else 'no step yet'}{end}"], False
-    progress = f"{run.frame.index[-1]}/{run.planned_steps or '?'}"  # a number of epochs is known to verl alone
+    progress = f"{run.frame.index[-1]}/{run.planned_steps}" if run.planned_steps else f"step {run.frame.index[-1]}"
     if run.stopped_early and run.planned_steps:
         left = time_left(list(run.series(STEP_TIME)), run.planned_steps - run.frame.index[-1])
         progress += end or f", {left or 'running'}"

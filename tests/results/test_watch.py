@@ -37,7 +37,7 @@ def test_a_run_that_no_process_holds_is_interrupted(tmp_path: Path, capsys: pyte
         made["trainer"]["total_training_steps"] = None  # but epochs
         write_run(tmp_path / "epochs", [(1, {"x": 1.0})], made)
         epochs = take(tmp_path / "epochs" / RUN)
-        assert state(tmp_path / "epochs") == (["epochs", "1/?"], False)
+        assert state(tmp_path / "epochs") == (["epochs", "step 1"], False)
         epochs.release()
         shutil.rmtree(tmp_path / "epochs")
         lock.release()
