@@ -30,6 +30,7 @@ from rpg.rewards.verified.structure import (
     Items,
     Relation,
     Structure,
+    assigned_name,
     bounded_name,
     is_assignment,
     is_name,
@@ -188,7 +189,7 @@ def same_items(answer: Items, truth: Items) -> bool:
         answer, truth = _without_index(answer), _without_index(truth)
     if answer.kind == truth.kind and answer.kind not in (",", "{", "or", "and"):
         return all(map(same, answer.items, truth.items))
-    names = {item.sides[0].partition("_")[0] if is_assignment(item) else "" for item in truth.items}
+    names = {*map(assigned_name, truth.items)}
     if len(names - {""}) > 1 and "" not in names and all(isinstance(item, str) for item in answer.items):
         return all(map(same, answer.items, truth.items))  # 1, 2 for x = 1, y = 2
     is_list = len(truth.items) > 2  # [1, 2, 3] is a list, and no interval
@@ -210,7 +211,7 @@ def _is_indexed(item: Items) -> bool:
 
 def _without_index(item: Items) -> Items:
     """Return x = 2, x = 3 for x_1 = 2, x_2 = 3, if all have one name."""
-    named = [(one.sides[0].partition("_")[0], one.sides[1]) for one in item.items if is_assignment(one)]
+    named = [(assigned_name(one), one.sides[1]) for one in item.items if is_assignment(one)]
     is_one = len({name for name, _ in named}) == 1 and len(named) == len(item.items)
     return Items(",", tuple(Relation(sides, ("=",)) for sides in named)) if is_one else item
 
@@ -289,8 +290,8 @@ def stated_values(item: Structure) -> list[Structure]:
     if tree and sides[1:] == ["0"] and any(part.op == "add" and len(variables(part)) == 1 for part in nodes(tree)):
         return []
     if tree and len(variables(tree)) == 1:  # -x = 5, x + 1 = 5, 1/x = 5
-        numbers = [not variables(arg) for arg in tree.args[: {"add": 2, "div": 1}.get(tree.op, 0)]]
-        if any(numbers) or tree.op in ("neg", "abs", "root", "factorial"):
+        parts = {"add": tree.args, "div": tree.args[:1]}.get(tree.op, ())
+        if tree.op in ("neg", "abs", "root", "factorial") or not all(map(variables, parts)):
             return []
     if not all(map(_is_plain, sides[:-1])) or any(map(_contradict, signs, sides, sides[1:])):
         return []

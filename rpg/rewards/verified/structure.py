@@ -28,8 +28,8 @@ OPENING, CLOSING = "([{", ")]}"
 ENCLOSED = re.compile(r"(\\\{|[(\[{])(.*?)(\\\}|[)\]}])")
 PARTS_OF_LINE = ("or", "and", "either", "without")
 INTERVALS = ("()", "(]", "[)", "[]")  # BRACKETS of equality.py goes by this order
-SEPARATOR = re.compile(r"[,;]|\\text\{\s*(?:and|or)\s*\}|(?<![A-Za-z\\])(?:and|or)(?![A-Za-z])")
-OR = re.compile(r"\\text\{\s*or\s*\}|(?<![A-Za-z\\])or(?![A-Za-z])")
+WORD = r"\\text\{{\s*(?:{0})\s*\}}|(?<![A-Za-z\\])(?:{0})(?![A-Za-z])"
+SEPARATOR, OR = re.compile("[,;]|" + WORD.format("and|or")), re.compile(WORD.format("or"))
 LIST_COMMA = re.compile(r"[0-9],(?![0-9]{3}(?![0-9]))[0-9]")  # then 54,108 are two numbers, else one
 NO_THOUSANDS = re.compile(rf"(?!(?<=[0-9]),[0-9]{{3}}(?![0-9]))(?:{SEPARATOR.pattern})")
 RELATION = re.compile(r"\\(?:le|ge|ne|in|approx|equiv|notin|subset|to)(?![A-Za-z])|[=<>]")
@@ -94,6 +94,11 @@ def names_value(text: str) -> bool:
 def is_assignment(item: Structure) -> TypeGuard[Relation]:
     """Return whether this has the form x = 3, for any name and value."""
     return isinstance(item, Relation) and item.signs == ("=",) and is_name(item.sides[0])
+
+
+def assigned_name(item: Structure) -> str:
+    """Return x for x = 3 and x_1 = 3, else ""."""
+    return item.sides[0].partition("_")[0] if is_assignment(item) else ""
 
 
 def bounded_name(item: Structure) -> str:
@@ -187,8 +192,8 @@ def _read_list(parts: list[str], separators: list[str]) -> Structure:
     joined = " ".join(separators)
     if len(names) == 1 and names.issuperset(bounded):  # "x < 1 or x = 3"
         return Items("or" if "or" in joined else "and" if "and" in joined else "either", tuple(items))
-    named = [item.sides[0].partition("_")[0] if is_assignment(item) else "" for item in items]
-    if "or" in joined and (len({*named} - {""}) == len(items) or all(map(is_name, parts))):
+    assigned = {*map(assigned_name, items)} - {""}
+    if "or" in joined and (len(assigned) == len(items) or all(map(is_name, parts))):
         return " or ".join(parts)  # x = 1 or y = 2, A or B: neither a point nor a list
     if points := _points(items):
         return Items(",", points)
