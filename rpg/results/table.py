@@ -101,8 +101,8 @@ def numbers(runs: Sequence[Run], benchmark: str) -> dict[str, Any]:
     steps = sorted({own.index[-1] for own in points})
     step = steps[0] if len(steps) == 1 else f"{steps[0]} to {steps[-1]}"
     measures = sorted(runs[0].measures.items()) if len(steps) == 1 else runs[0].name  # which no other row has
-    line |= {"judge": runs[0].judge, "step": step, "measures": str(measures)}
-    line["validations"] = str(sorted({len(own) for own in points}))
+    counts = str(sorted({len(own) for own in points}))
+    line |= {"judge": runs[0].judge, "step": step, "measures": str(measures), "validations": counts}
     answers = [run.samples(own.index[-1], benchmark) for run, own in zip(runs, points, strict=True)]
     if not all(map(len, answers)):
         return line
@@ -151,9 +151,9 @@ def ranked(lines: Sequence[dict[Any, Any]]) -> pd.DataFrame:
                "step", "measures", "validations")  # fmt: skip
     powers = dict.fromkeys(name for line in lines for name in line if str(name).startswith("pass@"))
     cells: Any = pd.DataFrame(lines, columns=[*columns, *powers])
-    keys = ["benchmark", "measures", "step", "validations"]
-    for column, own in (("last", keys[:3]), ("best", keys)):
-        groups = cells.groupby(own, sort=False, dropna=False)
+    alike = ["benchmark", "measures", "step"]
+    for column, keys in (("last", alike), ("best", [*alike, "validations"])):
+        groups = cells.groupby(keys, sort=False, dropna=False)
         rank = groups[column].rank(method="dense", ascending=False)
         cells[f"rank_{column}"] = rank.where((rank <= 2) & (groups[column].transform("size") > 1)).astype("Int64")
         for _, group in groups:

@@ -106,14 +106,15 @@ def finished(run: RunConfig) -> str | None:
 
     Raises Refused if it is the last step of another training.
     """
-    step, logged, more = resumed_step(run), last_step(run.directory / METRICS), "raise trainer.total_training_steps; "
-    if run["trainer.save_freq"] < 0 and run["trainer.resume_mode"] == "auto":  # only the log tells
-        step, more = logged, ""
+    log = run.directory / METRICS
+    only_logged = run["trainer.save_freq"] < 0 and run["trainer.resume_mode"] == "auto"  # without checkpoints
+    step = last_step(log) if only_logged else resumed_step(run)
     if (total := run["trainer.total_training_steps"]) is None or step < total or run["trainer.val_only"]:
         return None
-    if 0 < logged < total and run["trainer.val_before_train"]:
+    if 0 < last_step(log) < total and run["trainer.val_before_train"]:
         return None  # killed in its last validation, which verl repeats
     record.refuse_another(run.directory, run)
+    more = "" if only_logged else "raise trainer.total_training_steps; "
     return (
         f"finished at step {step} of {total}: {brief(run.directory)}\n"
         f"to go on: {more}another trainer.experiment_name begins again"

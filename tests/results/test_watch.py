@@ -1,6 +1,5 @@
 """`rpg watch`: progress while a run writes, time left, the end, and saved answers."""
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -33,11 +32,12 @@ def test_a_run_that_no_process_holds_is_interrupted(tmp_path: Path, capsys: pyte
     for shown in ("2/6, 4 min left", "2/6, interrupted"):
         assert main(["watch", "--once", str(tmp_path)]) == 0
         assert f"r  {shown}  reward" in capsys.readouterr().out
-        made = config("r")
-        made["trainer"]["total_training_steps"] = None  # but epochs
-        write_run(tmp_path / "epochs", [(1, {"x": 1.0})], made)
-        epochs = take(tmp_path / "epochs" / RUN)
-        assert state(tmp_path / "epochs") == (["epochs", "step 1"], False)
-        epochs.release()
-        shutil.rmtree(tmp_path / "epochs")
         lock.release()
+
+
+def test_a_run_of_epochs_goes_on_while_a_process_holds_it(tmp_path: Path):
+    made = config("r")
+    made["trainer"]["total_training_steps"] = None
+    lock = take(write_run(tmp_path / "r", [(1, {"x": 1.0})], made) / RUN)
+    assert state(tmp_path / "r") == (["r", "step 1"], False)
+    lock.release()
