@@ -2,7 +2,7 @@
 
 import math
 import textwrap
-from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -12,6 +12,7 @@ import pandas as pd
 
 matplotlib.use("Agg")
 from matplotlib.axes import Axes
+from matplotlib.colors import TABLEAU_COLORS, to_hex
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
@@ -43,6 +44,8 @@ STYLE: dict[Any, Any] = {  # matplotlib's type lists every key
     "text.parse_math": False,  # no mathtext for a dollar in a name
 }  # fmt: skip
 DASHES: tuple[Dash, ...] = get_args(Dash)
+TAKEN = {look.colour for look in LOOKS.values()}
+FREE = [Look(colour, dash) for dash in DASHES for colour in map(to_hex, TABLEAU_COLORS) if colour not in TAKEN]
 
 
 def make_panels(table: Table, k: int | None = None) -> dict[str, dict[str, Any]]:
@@ -80,17 +83,16 @@ def by_title(run: Run, k: int | None) -> Any:
 
 
 def looks_of(labels: list[str]) -> dict[str, Look]:
-    """Return each label's look: its method's colour, and a dash for each of its settings.
+    """Return each label's look: its method's, or its colour with another dash for further settings of the method.
 
-    Labels without a method, and settings for which there is no dash, get colours of matplotlib's cycle.
+    Labels without a method, and settings beyond the dashes, get colours that no method has.
     """
-    seen, looks = Counter[str](), {}
-    for number, label in enumerate(labels):
-        base = base_method(label)
-        look = LOOKS.get(base, Look(f"C{number}", DASHES[0]))
-        colour = look.colour if seen[base] < len(DASHES) else f"C{number}"
-        looks[label] = Look(colour, DASHES[(DASHES.index(look.dash) + seen[base]) % len(DASHES)])
-        seen[base] += 1
+    looks: dict[str, Look] = {}
+    for label in labels:
+        own = LOOKS.get(base_method(label))
+        of_method = [own, *(replace(own, dash=dash) for dash in DASHES)] if own else []
+        unused = [look for look in [*of_method, *FREE] if look not in looks.values()]
+        looks[label] = unused[0] if unused else FREE[len(looks) % len(FREE)]
     return looks
 
 

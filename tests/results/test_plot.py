@@ -4,6 +4,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pandas as pd
 import pytest
+from matplotlib.colors import to_hex
 
 from rpg.cli import main
 from rpg.diagnostics import UserError
@@ -45,7 +46,8 @@ def test_seeds_of_a_method_are_one_line_with_a_band(tmp_path):
     short = pd.concat([rows["RPG-URKL"][0], rows["RPG-URKL"][1][:1]], axis=1)
     draw(axes := Figure().subplots(), "AIME24 accuracy", {"GRPO": short}, looks_of(["GRPO"]))
     assert (len(axes.lines), len(axes.collections)) == (2, 0)  # of different lengths: a line each
-    assert len({*looks_of([f"GRPO (lr {n})" for n in range(7)]).values()}) == 7
+    labels = [f"GRPO (lr {n})" for n in range(7)] + ["RPG-REINFORCE-URKL", *(f"runs/{n}" for n in range(12))]
+    assert len({(to_hex(look.colour), look.dash) for look in looks_of(labels).values()}) == len(labels)
 
 
 def test_pass_at_k_by_step(tmp_path):
