@@ -10,7 +10,7 @@ import rich
 
 from rpg.diagnostics import UserError, fitted
 from rpg.dotted import below
-from rpg.files.atomic import METRICS
+from rpg.files.atomic import CONFIG, METRICS
 from rpg.results.formats import ANSI, screen
 from rpg.results.runs import Run, differing, load, load_runs, notes_of, show_notes, unlike
 from rpg.results.statistics import by_problem, half_width
@@ -52,6 +52,8 @@ def side(path: Path) -> list[Run]:
     """
     found = [load(path)] if (path / METRICS).is_file() else sorted(load_runs([path]), key=lambda run: run.seed)
     runs = [run for run in found if not any(other.directory in run.directory.parents for other in found)]
+    if len(runs) > 1 and not runs[0].config:
+        raise UserError(f"{path}: settings and seeds of its {len(runs)} runs are unknown (no {CONFIG}); give one run")
     if several := [*differing(runs)]:
         raise UserError(f"{path}: its {len(runs)} runs differ in {', '.join(several[:5])}; give runs of one setting")
     return runs
@@ -82,7 +84,7 @@ def compare(first: list[Run], second: list[Run]) -> tuple[list[dict[str, Any]], 
     rewards = [[run.training_reward for run in own] for own in sides]
     if steps := sorted(set.intersection(*(set(series.index) for own in rewards for series in own))):
         means = [[float(series.loc[steps].mean()) for series in own] for own in rewards]
-        outcome = {"outcome": "training reward", **difference(sides, means)}
+        outcome = {"outcome": f"training reward, steps {steps[0]} to {steps[-1]}", **difference(sides, means)}
         if scored_apart := [key for key in differing(runs) if below(key, ("judge", "reward", "data.train_files"))]:
             outcome["clear"] = False
             notes.append(f"the training rewards do not compare: {', '.join(scored_apart)} differ")

@@ -17,7 +17,7 @@ from rpg.config.record import CODE, CONTENTS, recorded
 from rpg.config.verl_keys import EXTERNAL_LIB, FUNCTION, JUDGE, RESUMABLE, REWARD_FILE, VALIDATION
 from rpg.diagnostics import UserError, fitted, printable
 from rpg.dotted import below, leaves, value_at
-from rpg.files.atomic import LEFT_OUT, METRICS, SAMPLES
+from rpg.files.atomic import ENVIRONMENT, LEFT_OUT, METRICS, SAMPLES
 from rpg.logged import ALL_GROUPS, BATCH, LEFT_OUT_OF_VALIDATION, VALIDATED
 from rpg.registry.datasets import benchmark_of
 from rpg.registry.methods import label_of
@@ -186,14 +186,14 @@ def load(directory: Path) -> Run:
     Raises UserError: a file cannot be read, or there is no step in the log.
     """
     config, environment = recorded(directory)
+    if not has_logged(directory):
+        raise UserError(f"{directory}: no step logged yet")
     records, notes = read_lines(directory / METRICS, {"step": int, "data": dict}), list[str]()
-    if not records:
-        raise UserError(f"{directory / METRICS}: no step in it yet")
     steps = pd.Index([record["step"] for record in records], name="step")
     logged: Any = pd.DataFrame([record["data"] for record in records], index=steps).select_dtypes("number")
     last = logged.replace([np.inf, -np.inf], np.nan).groupby(level="step").last()
     if not config:
-        notes.append("no config.yaml: its method and planned steps are unknown")
+        notes.append("no config.yaml: its method, settings and planned steps are unknown")
     for start in environment.get("starts", []):  # changed settings of a resume (rpg.resume_changed)
         notes += [f"after step {start['after_step']}: {key} {old!r} -> {new!r}"
                   for key, (old, new) in start["changed"].items()]  # fmt: skip
@@ -206,6 +206,12 @@ def load(directory: Path) -> Run:
     if run.stopped_early:
         notes.append(f"at step {last.index[-1]} of {run.planned_steps}, still running or stopped early")
     return run
+
+
+def has_logged(directory: Path) -> bool:
+    """Return whether there is a whole line in a run's log."""
+    log = directory / METRICS
+    return log.is_file() and b"\n" in log.read_bytes()
 
 
 def read_lines(path: Path, types: Mapping[str, type] | None = None) -> list[Any]:
@@ -224,36 +230,52 @@ def read_lines(path: Path, types: Mapping[str, type] | None = None) -> list[Any]
     return values
 
 
-def find(paths: Sequence[Path], name: str = METRICS) -> list[Path]:
-    """Return the directories with this file in `paths` (each, or below it), by default in ./checkpoints.
+def find(paths: Sequence[Path]) -> list[Path]:
+    """Return the directories of runs in `paths` (each, or below it), by default in ./checkpoints.
 
+    They have environment.json, which a start writes, or a log alone, as of plain verl.
     Raises UserError if there is none, or a path does not exist.
     """
     if missing := [str(path) for path in paths if not path.exists()]:
         raise UserError(f"{', '.join(missing)}: no such file or directory")
-    patterns = [f"{glob.escape(str(path))}/**/{name}" for path in paths or [CHECKPOINTS]]
-    files = [Path(file) for pattern in patterns for file in sorted(glob.glob(pattern, recursive=True))]
-    if not files:
-        raise UserError(f"no {name} in {', '.join(map(str, paths)) or CHECKPOINTS}; give a run's directory")
-    return [*{file.resolve(): file.parent for file in files}.values()]  # each once
+    found: dict[Path, Path] = {}  # each once
+    for path in paths or [CHECKPOINTS]:
+        patterns = [f"{glob.escape(str(path))}/**/{name}" for name in (ENVIRONMENT, METRICS)]
+        files = [file for pattern in patterns for file in glob.glob(pattern, recursive=True)]
+        found |= {directory.resolve(): directory for directory in sorted(Path(file).parent for file in files)}
+    if not found:
+        raise UserError(f"no run in {', '.join(map(str, paths)) or CHECKPOINTS}; give a run's directory")
+    return [*found.values()]
 
 
 def load_runs(paths: Sequence[Path]) -> list[Run]:
-    """Return the runs in these paths that have logged a step. Raises UserError: a run cannot be read."""
-    return [load(directory) for directory in find(paths) if b"\n" in (directory / METRICS).read_bytes()]
+    """Return the runs in these paths; those that have logged no step are left out with a note.
+
+    Raises UserError: a run cannot be read, or none has logged a step.
+    """
+    directories = find(paths)
+    begun = [directory for directory in directories if has_logged(directory)]
+    show_notes(f"{directory}: left out, it has logged no step" for directory in directories if directory not in begun)
+    if not begun:
+        raise UserError("none of the runs has logged a step")
+    return [load(directory) for directory in begun]
 
 
 def differing(runs: Sequence[Run]) -> dict[str, list[str | None]]:
-    """Return the settings in which runs differ: dotted key -> the value of each, None for a missing key."""
-    keys = sorted({key for run in runs for key in run.settings})
-    values = {key: [run.settings.get(key) for run in runs] for key in keys}
-    return {key: own for key, own in values.items() if len({*own}) > 1}
+    """Return the settings in which runs differ: dotted key -> the value of each, None for a missing key.
+
+    A run without config.yaml differs from others in its judge alone, which is not recorded.
+    """
+    found = {}
+    for key in sorted({key for run in runs for key in run.settings}):
+        if len({run.settings.get(key) for run in runs if run.config or key == "judge"}) > 1:
+            found[key] = [run.settings.get(key) for run in runs]
+    return found
 
 
 def unlike(runs: Sequence[Run]) -> list[str]:
     """Return the settings in which runs differ and that accuracies are measured by: these do not compare then."""
-    known = [run for run in runs if run.config]
-    return [key for key in differing(known) if any(key in run.measures for run in known)]
+    return [key for key in differing(runs) if any(key in run.measures for run in runs)]
 
 
 def notes_of(runs: Iterable[Run]) -> list[str]:

@@ -66,7 +66,10 @@ def build_table(runs: Sequence[Run], paper: int | None = None) -> Table:
                 notes.append(f"{label}: its runs differ in {key} (environment.json)")
         if len({run.seed for run in members}) < len(members):
             notes.append(f"{label}: runs of one seed are averaged, and ± is not over seeds")
-        for benchmark in dict.fromkeys(str(name) for run in members for name in run.accuracies):
+        benchmarks = dict.fromkeys(str(name) for run in members for name in run.accuracies)
+        if not benchmarks:
+            notes.append(f"{label}: left out, it has logged no accuracy")
+        for benchmark in benchmarks:
             if lacking := [run.name for run in members if benchmark not in run.accuracies]:
                 notes.append(f"{label}: {benchmark} without {', '.join(lacking)}")
             own = [run for run in members if benchmark in run.accuracies]

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from rpg.arguments import at_least
 from rpg.diagnostics import UserError, fitted
-from rpg.files.atomic import CONFIG, SAMPLES
+from rpg.files.atomic import SAMPLES
 from rpg.files.lock import RUN, held_by
 from rpg.results.runs import find, load, read_lines
 from rpg.run.time_left import STEP_TIME, time_left
@@ -32,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Show the runs until all have logged their last step; Ctrl-C does not end the runs."""
-    directories, console = find(args.runs, CONFIG), Console(highlight=False, markup=False, emoji=False)
+    directories, console = find(args.runs), Console(highlight=False, markup=False, emoji=False)
     if args.answers:
         for directory in directories:
             show_answers(directory, args.answers, console)
@@ -53,8 +53,8 @@ def state(directory: Path) -> tuple[list[str], bool]:
     end = ", interrupted" if lock.is_file() and not is_held else ""
     try:
         run = load(directory)
-    except (UserError, FileNotFoundError) as error:
-        return [name, f"{error if isinstance(error, UserError) else 'no step yet'}{end}"], False
+    except UserError as error:
+        return [name, f"{error}{end}"], False
     progress = f"{run.frame.index[-1]}/{run.planned_steps}" if run.planned_steps else f"step {run.frame.index[-1]}"
     if run.stopped_early and run.planned_steps:
         left = time_left(list(run.series(STEP_TIME)), run.planned_steps - run.frame.index[-1])

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from rpg.diagnostics import UserError
 from rpg.results.compare_command import compare, side
 from tests.builders import runs
 
@@ -50,6 +51,13 @@ def test_a_run_is_compared_without_the_evaluations_in_it(tmp_path):
     first = write_run(tmp_path / "a", 1, [0, 0, 1, 1], reward=0.1)
     write_run(first / "eval-global_step_4", 1, [1, 1, 1, 1], reward=0.1, loss="vanilla")
     assert [run.directory for run in side(first)] == [run.directory for run in side(tmp_path)] == [first]
+
+
+def test_runs_of_plain_verl_are_no_seeds_of_one_setting(tmp_path):
+    for name in "ab":
+        (write_run(tmp_path / name, 1, [0, 1], reward=0.1) / "config.yaml").unlink()
+    with pytest.raises(UserError, match="its 2 runs are unknown"):
+        side(tmp_path)
 
 
 def test_seeds_are_paired_where_they_are_the_same(tmp_path):

@@ -146,6 +146,21 @@ def test_runs_of_one_seed_and_of_two_models_are_named(tmp_path):
     assert "rows differ in actor_rollout_ref.model.path" in table.notes
 
 
+def test_what_a_table_leaves_out_or_does_not_know_is_said(tmp_path, capsys):
+    """A run that failed before its first step, one that never validated, one of plain verl."""
+    (tmp_path / "failed").mkdir()
+    (tmp_path / "failed/environment.json").write_text("{}")
+    made = {name: config(name, loss) for name, loss in (("known", "rpg_urkl"), ("trains", "vanilla"))}
+    for settings in made.values():
+        settings["data"]["train_files"] = ["/train.parquet"]
+    runs = {"known": (records([0.1, 0.2]), made["known"]), "plain": (records([0.1, 0.3]), None),
+            "trains": ([(1, {"critic/score/mean": 1.0})], made["trains"])}  # fmt: skip
+    notes = table_of(tmp_path, runs).notes
+    assert f"{tmp_path / 'failed'}: left out, it has logged no step" in capsys.readouterr().err
+    assert "GRPO (judge release): left out, it has logged no accuracy" in notes
+    assert notes[-1] == "rows are ranked only among those with equal judge"  # and differ in no known setting
+
+
 def test_rows_that_are_not_measured_alike_have_no_common_rank(tmp_path):
     """Other judges are named in the rows; two steps do not compare with four."""
     runs = {}

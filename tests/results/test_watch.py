@@ -17,8 +17,10 @@ def write_steps(directory: Path, *steps: int) -> None:
 
 
 def test_progress_time_left_and_values(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    """A line that is half written waits."""
+    """A line that is half written waits; W&B's config.yaml is no run's."""
     write_steps(tmp_path / "r", 1, 2, 3)
+    (tmp_path / "r/wandb/run/files").mkdir(parents=True)
+    (tmp_path / "r/wandb/run/files/config.yaml").touch()
     assert main(["watch", "--once", str(tmp_path)]) == 0
     assert capsys.readouterr().out.strip() == "r  3/6, 3 min left  reward 0.300  toy 0.250  60 s a step"
     with open(tmp_path / "r" / "metrics.jsonl", "r+b") as stream:
