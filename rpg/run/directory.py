@@ -106,12 +106,12 @@ def finished(run: RunConfig) -> str | None:
 
     Raises Refused if it is the last step of another training.
     """
-    log = run.directory / METRICS
-    only_logged = run["trainer.save_freq"] < 0 and run["trainer.resume_mode"] == "auto"  # without checkpoints
-    step = last_step(log) if only_logged else resumed_step(run)
+    logged, step = last_step(run.directory / METRICS), resumed_step(run)
+    only_logged = run["trainer.resume_mode"] == "auto" and (run["trainer.save_freq"] < 1 or not step)
+    step = logged if only_logged else step  # nothing was saved, or a finished run's checkpoints were removed
     if (total := run["trainer.total_training_steps"]) is None or step < total or run["trainer.val_only"]:
         return None
-    if 0 < last_step(log) < total and run["trainer.val_before_train"]:
+    if 0 < logged < total and run["trainer.val_before_train"]:
         return None  # killed in its last validation, which verl repeats
     record.refuse_another(run.directory, run)
     more = "" if only_logged else "raise trainer.total_training_steps; "
