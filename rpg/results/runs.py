@@ -96,6 +96,11 @@ class Run:
         return {key: value for key, value in self.settings.items() if key == "judge" or below(key, VALIDATION)}
 
     @property
+    def step(self) -> int:
+        """The last logged step, 0 without one."""
+        return max(self.frame.index, default=0)
+
+    @property
     def planned_steps(self) -> int | None:
         """trainer.total_training_steps; None without a configuration, or of an evaluation."""
         validates = value_at(self.config, "trainer.val_only")
@@ -104,7 +109,7 @@ class Run:
     @property
     def stopped_early(self) -> bool:
         """Whether steps are missing at the end."""
-        return self.planned_steps is not None and self.frame.index[-1] < self.planned_steps
+        return self.planned_steps is not None and self.step < self.planned_steps
 
     def series(self, metric: str) -> pd.Series:
         """Return the values of a metric by step; may be empty."""
@@ -183,12 +188,11 @@ def judge_of(config: dict[str, Any]) -> str:
 def load(directory: Path) -> Run:
     """Read a run. Of two records of a step, as after a resume, the later one counts.
 
-    Raises UserError: a file cannot be read, or there is no step in the log.
+    Raises UserError: a file cannot be read.
     """
     config, environment = recorded(directory)
-    if not has_logged(directory):
-        raise UserError(f"{directory}: no step logged yet")
-    records, notes = read_lines(directory / METRICS, {"step": int, "data": dict}), list[str]()
+    log, notes = directory / METRICS, list[str]()
+    records = read_lines(log, {"step": int, "data": dict}) if log.is_file() else []
     steps = pd.Index([record["step"] for record in records], name="step")
     logged: Any = pd.DataFrame([record["data"] for record in records], index=steps).select_dtypes("number")
     last = logged.replace([np.inf, -np.inf], np.nan).groupby(level="step").last()
@@ -202,16 +206,10 @@ def load(directory: Path) -> Run:
                      f"does not; {failed[-1]['why']:.100} ({LEFT_OUT})")  # fmt: skip
     run = Run(directory, last, config, environment, notes)
     if config and not run.planned_steps and not value_at(config, "trainer.val_only"):
-        notes.append(f"at step {last.index[-1]}, planned steps unknown (trainer.total_epochs)")
+        notes.append(f"at step {run.step}, planned steps unknown (trainer.total_epochs)")
     if run.stopped_early:
-        notes.append(f"at step {last.index[-1]} of {run.planned_steps}, still running or stopped early")
+        notes.append(f"at step {run.step} of {run.planned_steps}, still running or stopped early")
     return run
-
-
-def has_logged(directory: Path) -> bool:
-    """Return whether there is a whole line in a run's log."""
-    log = directory / METRICS
-    return log.is_file() and b"\n" in log.read_bytes()
 
 
 def read_lines(path: Path, types: Mapping[str, type] | None = None) -> list[Any]:
@@ -249,16 +247,8 @@ def find(paths: Sequence[Path]) -> list[Path]:
 
 
 def load_runs(paths: Sequence[Path]) -> list[Run]:
-    """Return the runs in these paths; those that have logged no step are left out with a note.
-
-    Raises UserError: a run cannot be read, or none has logged a step.
-    """
-    directories = find(paths)
-    begun = [directory for directory in directories if has_logged(directory)]
-    show_notes(f"{directory}: left out, it has logged no step" for directory in directories if directory not in begun)
-    if not begun:
-        raise UserError("none of the runs has logged a step")
-    return [load(directory) for directory in begun]
+    """Return the runs in these paths. Raises UserError: a run cannot be read."""
+    return [load(directory) for directory in find(paths)]
 
 
 def differing(runs: Sequence[Run]) -> dict[str, list[str | None]]:

@@ -55,9 +55,9 @@ def state(directory: Path) -> tuple[list[str], bool]:
         run = load(directory)
     except UserError as error:
         return [name, f"{error}{end}"], False
-    progress = f"{run.frame.index[-1]}/{run.planned_steps}" if run.planned_steps else f"step {run.frame.index[-1]}"
+    progress = f"{run.step}/{run.planned_steps}" if run.planned_steps else f"step {run.step}"
     if run.stopped_early and run.planned_steps:
-        left = time_left(list(run.series(STEP_TIME)), run.planned_steps - run.frame.index[-1])
+        left = time_left(list(run.series(STEP_TIME)), run.planned_steps - run.step)
         progress += end or f", {left or 'running'}"
     values = [f"reward {run.training_reward.iloc[-1]:.3f}"] if len(run.training_reward) else []
     values += [f"{name} {points.dropna().iloc[-1]:.3f}" for name, points in run.accuracies.items()]

@@ -146,17 +146,19 @@ def test_runs_of_one_seed_and_of_two_models_are_named(tmp_path):
     assert "rows differ in actor_rollout_ref.model.path" in table.notes
 
 
-def test_what_a_table_leaves_out_or_does_not_know_is_said(tmp_path, capsys):
+def test_what_a_table_leaves_out_or_does_not_know_is_said(tmp_path):
     """A run that failed before its first step, one that never validated, one of plain verl."""
-    (tmp_path / "failed").mkdir()
-    (tmp_path / "failed/environment.json").write_text("{}")
     made = {name: config(name, loss) for name, loss in (("known", "rpg_urkl"), ("trains", "vanilla"))}
     for settings in made.values():
         settings["data"]["train_files"] = ["/train.parquet"]
+    failed = write_run(tmp_path / "failed", [], made["known"])
+    (failed / "metrics.jsonl").unlink()
+    (failed / "environment.json").write_text("{}")
     runs = {"known": (records([0.1, 0.2]), made["known"]), "plain": (records([0.1, 0.3]), None),
             "trains": ([(1, {"critic/score/mean": 1.0})], made["trains"])}  # fmt: skip
     notes = table_of(tmp_path, runs).notes
-    assert f"{tmp_path / 'failed'}: left out, it has logged no step" in capsys.readouterr().err
+    assert f"RPG-URKL (judge release): AIME24 without {failed}" in notes
+    assert f"{failed}: at step 0 of 4, still running or stopped early" in notes
     assert "GRPO (judge release): left out, it has logged no accuracy" in notes
     assert notes[-1] == "rows are ranked only among those with equal judge"  # and differ in no known setting
 
