@@ -16,9 +16,8 @@ from rpg.config.run_config import RunConfig
 from rpg.config.verl_keys import ACTOR, FOLLOWERS, FUNCTION, JUDGE, REWARD, ROLLOUT
 from rpg.diagnostics import UserError
 from rpg.files.atomic import METRICS
-from rpg.results.checkpoints import find_checkpoint
 from rpg.results.formats import show
-from rpg.results.runs import load_runs
+from rpg.results.runs import find_checkpoint, load_runs
 from rpg.results.table import build_table
 from rpg.rewards import JUDGES
 from rpg.rewards.user_reward import function_of

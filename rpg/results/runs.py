@@ -17,7 +17,9 @@ from rpg.config.record import CODE, CONTENTS, recorded
 from rpg.config.verl_keys import EXTERNAL_LIB, FUNCTION, JUDGE, RESUMABLE, REWARD_FILE, VALIDATION
 from rpg.diagnostics import UserError, fitted, printable
 from rpg.dotted import below, leaves, value_at
+from rpg.files import manifest
 from rpg.files.atomic import ENVIRONMENT, LEFT_OUT, METRICS, SAMPLES
+from rpg.files.integrity import STEP, newest_complete
 from rpg.logged import ALL_GROUPS, BATCH, LEFT_OUT_OF_VALIDATION, VALIDATED
 from rpg.registry.datasets import benchmark_of
 from rpg.registry.methods import label_of
@@ -244,6 +246,23 @@ def find(paths: Sequence[Path]) -> list[Path]:
     if not found:
         raise UserError(f"no run in {', '.join(map(str, paths)) or CHECKPOINTS}; give a run's directory")
     return [*found.values()]
+
+
+def find_checkpoint(path: Path, *, contents: bool = True) -> Path:
+    """Return a path that is a global_step_N, or the newest complete one of a run directory.
+
+    Notes name skipped checkpoints with reasons. contents: whether to verify checksums.
+    Raises UserError: no complete checkpoint.
+    """
+    if STEP.fullmatch(path.name):  # verl reads the step from the name
+        if why := manifest.fault(path, contents=contents):
+            raise UserError(f"{path}: {why}; use an earlier global_step_N")
+        return path
+    choice = newest_complete(path, contents=contents)
+    show_notes(f"{skipped}: skipped: {why}" for skipped, why in choice.passed_over.items())
+    if choice.newest is None:
+        raise UserError(f"{path}: no complete checkpoint; give the directory of a run, or its global_step_N")
+    return choice.newest
 
 
 def load_runs(paths: Sequence[Path]) -> list[Run]:

@@ -2,7 +2,7 @@
 
 from rpg.cli import main
 from rpg.files import manifest
-from rpg.results.checkpoints import find_checkpoint
+from rpg.results.runs import find_checkpoint
 from tests.builders.checkpoints import write_complete
 
 SHARD = "actor/model_world_size_2_rank_1.pt"
