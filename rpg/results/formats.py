@@ -23,16 +23,10 @@ PASS_TITLE = "pass@k at the last validation (unbiased estimate)"
 
 
 def accuracies(table: Table, ranks: Sequence[str]) -> pd.DataFrame:
-    """Return the texts of a table: Method, Benchmark, Before (if known), Last, Best; the paper's values below ours."""
+    """Return the texts of a table: Method, Benchmark, Before (if known), Last, Best."""
     columns = [*(["before"] if table.cells["before"].notna().any() else []), "last", "best"]
-    lines = []
-    for label, group in table.cells.groupby("method", sort=False):
-        cells, known = group.to_dict("records"), group.get("paper_last", pd.Series(dtype=float)).notna().any()
-        for cell in cells:
-            lines.append([label, cell["benchmark"], *(_value(cell, column, ranks) for column in columns)])
-        for cell in cells if known else ():
-            entries = [_text(cell.get(f"paper_{column}")) for column in columns]
-            lines.append([f"{label}: paper", cell["benchmark"], *entries])
+    lines = [[cell["method"], cell["benchmark"], *(_value(cell, column, ranks) for column in columns)]
+             for cell in table.cells.to_dict("records")]  # fmt: skip
     return pd.DataFrame(lines, columns=["Method", "Benchmark", *map(str.capitalize, columns)])
 
 

@@ -27,10 +27,10 @@ class Table:
     """Rows by methods, columns by benchmarks.
 
     Attributes:
-        rows: label -> the row's runs ([] in the paper's tables), in display order.
+        rows: label -> the row's runs ([] of the paper's rows), in display order.
         cells: one line per row (method) and benchmark. before: the accuracy at step 0; *_se: standard errors over the
             seeds of `runs` runs, of a single run over its `problems`; rank_*: 1 for the best among rows measured alike;
-            clear_*: `is_clear`, which makes it bold or underlined; paper_*: the paper's value.
+            clear_*: `is_clear`, which makes it bold or underlined.
     """
 
     title: str
@@ -57,7 +57,7 @@ def paper_table(number: int) -> Table:
 def build_table(runs: Sequence[Run], paper: int | None = None) -> Table:
     """Return the table of `runs`: one row per method and setting; seeds of a setting are averaged.
 
-    paper: the number of the paper's table whose values are shown beside.
+    paper: the number of the paper's table whose rows of the same methods and benchmarks are shown beside.
     """
     rows, notes, lines = labelled(runs), list[str](), []
     for label, members in rows.items():
@@ -74,9 +74,6 @@ def build_table(runs: Sequence[Run], paper: int | None = None) -> Table:
                 notes.append(f"{label}: {benchmark} without {', '.join(lacking)}")
             own = [run for run in members if benchmark in run.accuracies]
             lines.append({"method": label, "benchmark": benchmark, **numbers(own, benchmark)})
-    printed = paper_table(paper).benchmarks if paper else []
-    order = [*printed, *BENCHMARKS, *sorted(line["benchmark"] for line in lines)]
-    lines.sort(key=lambda line: (list(rows).index(line["method"]), order.index(line["benchmark"])))
     notes += notes_of(run for members in rows.values() for run in members)
     if uneven := dict.fromkeys(line["method"] for line in lines if isinstance(line["step"], str)):
         notes.append(f"{', '.join(uneven)}: the last validations of the seeds are at different steps, and have no rank")
@@ -88,10 +85,18 @@ def build_table(runs: Sequence[Run], paper: int | None = None) -> Table:
     if keys := [key for key in differing(runs) if key in (f"{MODEL}.path", "data.train_files")]:
         notes.append(f"rows differ in {' and '.join(keys)}")
     judges = ", ".join(dict.fromkeys(run.judge for members in rows.values() for run in members))
-    table = Table(f"Mean@k on validation, judge {judges}", rows, ranked(lines), notes)
+    title, order = f"Mean@k on validation, judge {judges}", [*BENCHMARKS, *sorted(line["benchmark"] for line in lines)]
     if paper:
-        beside(table, paper)
-    return table
+        theirs, ours = paper_table(paper), {(rows[line["method"]][0].method, line["benchmark"]) for line in lines}
+        beside = [line | {"method": f"{line['method']} (paper)"} for line in theirs.cells.to_dict("records")
+                  if (line["method"], line["benchmark"]) in ours]  # fmt: skip
+        rows, lines = in_order(rows | {line["method"]: [] for line in beside}), [*lines, *beside]
+        order = [*theirs.benchmarks, *order]
+        title += f"; {theirs.title}, judge release"
+        if not beside:
+            notes.append(f"{theirs.title} has none of these methods and benchmarks")
+    lines.sort(key=lambda line: (list(rows).index(line["method"]), order.index(line["benchmark"])))
+    return Table(title, rows, ranked(lines), notes)
 
 
 def numbers(runs: Sequence[Run], benchmark: str) -> dict[str, Any]:
@@ -142,7 +147,12 @@ def labelled(runs: Sequence[Run]) -> dict[str, list[Run]]:
             details.append(f"judge {first.judge}")
         label = f"{first.method} ({', '.join(details)})" if details else first.method
         labels[f"{label} ({first.name})" if label in labels else label] = members  # 1 and '1' look alike
-    return dict(sorted(labels.items(), key=lambda item: order_of(item[0])))
+    return in_order(labels)
+
+
+def in_order(rows: dict[str, list[Run]]) -> dict[str, list[Run]]:
+    """Return rows in the order of tables."""
+    return dict(sorted(rows.items(), key=lambda item: order_of(item[0])))
 
 
 def ranked(lines: Sequence[dict[Any, Any]]) -> pd.DataFrame:
@@ -179,16 +189,3 @@ def error_of(line: dict[Any, Any], column: str) -> tuple[float, float]:
     if line["runs"] > 1:
         return line[f"{column}_se"], line["runs"] - 1
     return (line["last_se"], line["problems"] - 1) if line["problems"] > 1 else (math.inf, 1)
-
-
-def beside(table: Table, number: int) -> None:
-    """Add the paper's values."""
-    paper = paper_table(number)
-    methods = table.cells["method"].map(lambda label: table.rows[label][0].method)
-    places = pd.MultiIndex.from_arrays([methods, table.cells["benchmark"]])
-    theirs = paper.cells.set_index(["method", "benchmark"]).reindex(places)
-    if theirs["last"].isna().all():
-        table.notes.append(f"{paper.title} has none of these methods and benchmarks")
-        return
-    table.title += f", beside {paper.title[0].lower()}{paper.title[1:]}, judge release"
-    table.cells[["paper_last", "paper_best"]] = theirs[["last", "best"]].to_numpy()

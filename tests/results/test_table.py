@@ -95,11 +95,11 @@ def test_no_run_is_lost_where_settings_share_a_last_name(tmp_path, keys, values,
 def test_beside_the_paper(tmp_path):
     table = table_of(tmp_path / "math", {"a": (records([0.1, 0.5]), config("a"))}, 3)
     lines = markdown(table).splitlines()
-    assert lines[0].endswith("beside paper, table 3: Qwen3-4B, 8K context, judge release**")
-    assert "| RPG-URKL: paper | – | 0.4542 | 0.5260 |" in lines
+    assert lines[0].endswith("; Paper, table 3: Qwen3-4B, 8K context, judge release**")
+    assert "| RPG-URKL (paper) | – | 0.4542 | 0.5260 |" in lines
     table = table_of(tmp_path / "toy", {"a": (records([0.1, 0.5], benchmark="toy_sum"), config("a"))}, 8)
     assert table.benchmarks == ["toy sums"]  # no columns of dashes
-    assert "paper |" not in markdown(table)
+    assert list(table.rows) == ["RPG-URKL"]
 
 
 def with_samples(tmp_path, answers):
