@@ -90,12 +90,13 @@ def build_table(runs: Sequence[Run], paper: int | None = None) -> Table:
         theirs, ours = paper_table(paper), {(rows[line["method"]][0].method, line["benchmark"]) for line in lines}
         beside = [line | {"method": f"{line['method']} (paper)"} for line in theirs.cells.to_dict("records")
                   if (line["method"], line["benchmark"]) in ours]  # fmt: skip
-        rows, lines = in_order(rows | {line["method"]: [] for line in beside}), [*lines, *beside]
+        rows, lines = rows | {line["method"]: [] for line in beside}, [*lines, *beside]
         order = [*theirs.benchmarks, *order]
         title += f"; {theirs.title}, judge release"
         if not beside:
             notes.append(f"{theirs.title} has none of these methods and benchmarks")
-    lines.sort(key=lambda line: (list(rows).index(line["method"]), order.index(line["benchmark"])))
+    rows = dict(sorted(rows.items(), key=lambda item: order_of(item[0])))
+    lines.sort(key=lambda line: (order_of(line["method"]), order.index(line["benchmark"])))
     return Table(title, rows, ranked(lines), notes)
 
 
@@ -123,7 +124,7 @@ def numbers(runs: Sequence[Run], benchmark: str) -> dict[str, Any]:
 
 
 def labelled(runs: Sequence[Run]) -> dict[str, list[Run]]:
-    """Return label -> runs, in the order of tables: runs of one method and setting, which differ by their seeds.
+    """Return label -> runs: runs of one method and setting, which differ by their seeds.
 
     If several rows have one method, their labels have the settings that differ, and if more than MOST_DIFFERING
     differ, or none is known, the run's name. Rows of several judges name them.
@@ -147,12 +148,7 @@ def labelled(runs: Sequence[Run]) -> dict[str, list[Run]]:
             details.append(f"judge {first.judge}")
         label = f"{first.method} ({', '.join(details)})" if details else first.method
         labels[f"{label} ({first.name})" if label in labels else label] = members  # 1 and '1' look alike
-    return in_order(labels)
-
-
-def in_order(rows: dict[str, list[Run]]) -> dict[str, list[Run]]:
-    """Return rows in the order of tables."""
-    return dict(sorted(rows.items(), key=lambda item: order_of(item[0])))
+    return labels
 
 
 def ranked(lines: Sequence[dict[Any, Any]]) -> pd.DataFrame:
