@@ -1,6 +1,5 @@
 """The demos: what they train, and how a run's accuracies and answers are shown."""
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from rpg.config.verl_keys import OPTIM, ROLLOUT
+from rpg.results.runs import read_lines
 from rpg.toy import smollm2, sums
 
 ANSWERS = 4  # answers to each of the toy model's 256 held-out problems
@@ -86,7 +86,7 @@ def show_answers(validations: Path, console: Console) -> None:
 
 def _first_answers(file: Path) -> dict[str, dict]:
     answers: dict[str, dict] = {}
-    for sample in map(json.loads, file.read_text().splitlines()):
+    for sample in read_lines(file):
         answers.setdefault(sample["input"], sample)
     return answers
 

@@ -12,6 +12,7 @@ from rich.console import Console
 from rpg.cli import main
 from rpg.data.parquet import SCHEMA, write
 from rpg.toy import smollm2, sums
+from rpg.toy.demo import show_answers
 from rpg.toy.sums import MODEL, toy_problems
 
 
@@ -75,6 +76,12 @@ def test_the_gain_of_three_validations_is_judged(accuracies, code, tmp_path, mon
     curve = (f"{step}: {one:.3f}" for step, one in enumerate(accuracies) if one)
     assert f"by step: {' '.join(curve)}\n" in printed
     assert ("+0.400" in printed) == (accuracies[-1] == 0.7)
+
+
+def test_an_answer_may_have_any_character(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "0.jsonl").write_text('{"input": "p", "gts": "4", "output": "4 \u2028", "acc": 1}\n', encoding="utf-8")
+    show_answers(tmp_path, Console())
+    assert "4 ✓" in capsys.readouterr().out
 
 
 def test_smollm2s_problems_are_once_each_and_a_pair_is_in_one_split() -> None:
