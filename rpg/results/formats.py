@@ -13,27 +13,23 @@ from rich.text import Text
 from rpg.results.runs import show_notes
 from rpg.results.table import Table
 
-LEGEND = (
-    "bold: best of a column, underlined: second, where the lead exceeds its noise; "
-    "±: standard error over seeds; (±): of one run, over problems."
-)
+LEGEND = "bold: best of a column, where its lead exceeds its noise; ±: standard error over seeds; (±): over problems."
 MISSING = "–"
-MARKDOWN, ANSI = ("{}", "**{}**", "<u>{}</u>"), ("{}", "\x1b[1m{}\x1b[0m", "\x1b[4m{}\x1b[0m")  # plain, first, second
+MARKDOWN, ANSI = ("{}", "**{}**"), ("{}", "\x1b[1m{}\x1b[0m")  # plain, bold
 PASS_TITLE = "pass@k at the last validation (unbiased estimate)"
 
 
-def accuracies(table: Table, ranks: Sequence[str]) -> pd.DataFrame:
+def accuracies(table: Table, styles: Sequence[str]) -> pd.DataFrame:
     """Return the texts of a table: Method, Benchmark, Before (if known), Last, Best."""
     columns = [*(["before"] if table.cells["before"].notna().any() else []), "last", "best"]
-    lines = [[cell["method"], cell["benchmark"], *(_value(cell, column, ranks) for column in columns)]
+    lines = [[cell["method"], cell["benchmark"], *(_value(cell, column, styles) for column in columns)]
              for cell in table.cells.to_dict("records")]  # fmt: skip
     return pd.DataFrame(lines, columns=["Method", "Benchmark", *map(str.capitalize, columns)])
 
 
-def _value(cell: dict[str, Any], column: str, ranks: Sequence[str]) -> str:
-    """Return one entry with its rank and standard error."""
-    rank = cell[f"rank_{column}"] if cell.get(f"clear_{column}") and cell[f"rank_{column}"] in (1, 2) else 0
-    text = ranks[rank].format(_text(cell[column]))
+def _value(cell: dict[str, Any], column: str, styles: Sequence[str]) -> str:
+    """Return one entry with its standard error."""
+    text = styles[bool(cell.get(f"leads_{column}"))].format(_text(cell[column]))
     if cell.get(f"{column}_se", math.nan) >= 0:
         error = f"± {cell[f'{column}_se']:.4f}"
         text += f" {error}" if cell["runs"] > 1 else f" ({error})"

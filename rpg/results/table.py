@@ -29,8 +29,7 @@ class Table:
     Attributes:
         rows: label -> the row's runs ([] of the paper's rows), in display order.
         cells: one line per row (method) and benchmark. before: the accuracy at step 0; *_se: standard errors over the
-            seeds of `runs` runs, of a single run over its `problems`; rank_*: 1 for the best among rows measured alike;
-            clear_*: `is_clear`, which makes it bold or underlined.
+            seeds of `runs` runs, of a single run over its `problems`; leads_*: `leads`, which makes it bold.
     """
 
     title: str
@@ -76,7 +75,7 @@ def build_table(runs: Sequence[Run], paper: int | None = None) -> Table:
             lines.append({"method": label, "benchmark": benchmark, **numbers(own, benchmark)})
     notes += notes_of(run for members in rows.values() for run in members)
     if uneven := dict.fromkeys(line["method"] for line in lines if isinstance(line["step"], str)):
-        notes.append(f"{', '.join(uneven)}: the last validations of the seeds are at different steps, and have no rank")
+        notes.append(f"{', '.join(uneven)}: the last validations of the seeds are at different steps, so not ranked")
     steps = ["step of Last"] if len({line["step"] for line in lines}) > 1 else []
     if keys := unlike(runs) + steps:
         notes.append(f"rows are ranked only among those with equal {', '.join(keys)}")
@@ -152,9 +151,9 @@ def labelled(runs: Sequence[Run]) -> dict[str, list[Run]]:
 
 
 def ranked(lines: Sequence[dict[Any, Any]]) -> pd.DataFrame:
-    """Return Table.cells of lines; ranks are among values of one benchmark, step and measures, if there are several.
+    """Return Table.cells of lines; a value's rivals are those of its benchmark, step and measures.
 
-    Those of Best also of as many validations: a maximum of more of them is higher.
+    Those of Best also have as many validations: a maximum of more of them is higher.
     """
     columns = ("method", "benchmark", "before", "last", "best", "last_se", "best_se", "runs", "problems", "judge",
                "step", "measures", "validations")  # fmt: skip
@@ -162,20 +161,17 @@ def ranked(lines: Sequence[dict[Any, Any]]) -> pd.DataFrame:
     cells: Any = pd.DataFrame(lines, columns=[*columns, *powers])
     alike = ["benchmark", "measures", "step"]
     for column, keys in (("last", alike), ("best", [*alike, "validations"])):
-        groups = cells.groupby(keys, sort=False, dropna=False)
-        rank = groups[column].rank(method="dense", ascending=False)
-        cells[f"rank_{column}"] = rank.where((rank <= 2) & (groups[column].transform("size") > 1)).astype("Int64")
-        for _, group in groups:
+        for _, group in cells.groupby(keys, sort=False, dropna=False):
             rivals = group.to_dict("records")
-            cells.loc[group.index, f"clear_{column}"] = [is_clear(line, rivals, column) for line in rivals]
+            cells.loc[group.index, f"leads_{column}"] = [leads(line, rivals, column) for line in rivals]
     return cells.drop(columns=["measures", "validations"])
 
 
-def is_clear(line: dict[Any, Any], rivals: list[dict[Any, Any]], column: str) -> bool:
-    """Return whether a value is above another, and its differences from all others exceed their noise."""
-    others = [other for other in rivals if other[column] != line[column]]
-    return any(other[column] < line[column] for other in others) and all(
-        abs(line[column] - other[column]) > (half_width([error_of(line, column), error_of(other, column)]) or math.inf)
+def leads(line: dict[Any, Any], rivals: list[dict[Any, Any]], column: str) -> bool:
+    """Return whether a value is above those of the other rows by more than the noise of the difference."""
+    others = [other for other in rivals if other is not line]
+    return len(others) > 0 and all(
+        line[column] - other[column] > (half_width([error_of(line, column), error_of(other, column)]) or math.inf)
         for other in others
     )
 
