@@ -84,7 +84,8 @@ def compare(first: list[Run], second: list[Run]) -> tuple[list[dict[str, Any]], 
     rewards = [[run.training_reward for run in own] for own in sides]
     if steps := sorted(set.intersection(*(set(series.index) for own in rewards for series in own))):
         means = [[float(series.loc[steps].mean()) for series in own] for own in rewards]
-        outcome = {"outcome": f"training reward, steps {steps[0]} to {steps[-1]}", **difference(sides, means)}
+        outcome = {"outcome": "training reward", **difference(sides, means)}
+        notes.append(f"the training reward is the mean over steps {steps[0]} to {steps[-1]}")
         if scored_apart := [key for key in differing(runs) if below(key, ("judge", "reward", "data.train_files"))]:
             outcome["clear"] = False
             notes.append(f"the training rewards do not compare: {', '.join(scored_apart)} differ")

@@ -28,7 +28,10 @@ def test_two_runs_are_paired_over_problems(tmp_path):
     """Of the differences 1, 1, 0, -1: error 0.478714; Student's 0.975 with 3 degrees: 3.182446."""
     first = write_run(tmp_path / "a", 1, [0, 0, 1, 1], reward=0.1)
     second = write_run(tmp_path / "b", 1, [1, 1, 1, 0], reward=0.3, loss="vanilla")
-    (accuracy, reward), _ = compared(first, second)
+    with (second / "metrics.jsonl").open("a") as log:
+        log.write('{"step": 11, "data": {"critic/score/mean": 9}}\n')
+    (accuracy, reward), notes = compared(first, second)
+    assert "the training reward is the mean over steps 1 to 2" in notes
     assert (accuracy["first"], accuracy["second"], accuracy["over"]) == (0.5, 0.75, "problems")
     assert accuracy["interval"] == pytest.approx([0.25 - 1.523480, 0.25 + 1.523480], abs=1e-5)
     assert not accuracy["clear"]
