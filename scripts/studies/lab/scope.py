@@ -79,7 +79,7 @@ def train(form: str, cell: Cell, seeds: int, seed: int = 0) -> Tensor:
 
 
 def scope_table(seeds: int, seed: int = 0, cells: Sequence[Cell] = CELLS) -> pd.DataFrame:
-    """Return a line a cell: J at the start, its maximum, J of each form, and each form's less that of TOKEN, paired."""
+    """Return a line a cell: J at the start, J of each form, and each form's less that of TOKEN, paired."""
     table = []
     for cell in cells:
         task = Task.make(positions=cell.length)
@@ -87,5 +87,5 @@ def scope_table(seeds: int, seed: int = 0, cells: Sequence[Cell] = CELLS) -> pd.
         ends = {form: train(form, cell, seeds, seed) for form in FORMS}
         less = {f"{form} less token": ends[form] - ends[TOKEN] for form in FORMS if form != TOKEN}
         start = task.expected_reward(uniform).mean().item()
-        table.append({**cell._asdict(), "start": start, "best": task.best(cell.beta), **over_seeds({**ends, **less})})
+        table.append({**cell._asdict(), "start": start, **over_seeds({**ends, **less})})
     return pd.DataFrame(table)

@@ -71,13 +71,6 @@ class Task:
         visits = torch.stack(self.occupancy(p)[:-1], dim=2)
         return (visits * (p.exp() * (p - q)).sum(2)).sum((2, 3)).mean(1)
 
-    def best(self, beta: float) -> float:
-        """Return max J = beta log E_uniform[exp(R / beta)], with J = E[R] - beta KL(pi, uniform); mean over prompts."""
-        uniform = torch.full((1, *self.shape), -math.log(self.shape[1]), dtype=torch.float64)
-        chance = self.expected_reward(uniform)
-        # log(1 - c + c exp(1 / beta)), factoring out the larger exponent
-        return float((1 + beta * (chance + (1 - chance) * math.exp(-1 / beta)).log()).mean())
-
     def sample(self, log_probs: Tensor, prompts: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Sample responses to prompts (seeds, responses).
 
