@@ -23,12 +23,8 @@ def table_of(tmp_path, runs, paper=None):
     return build_table(load_runs([tmp_path]), paper)
 
 
-def cells_of(table):
-    return table.cells.astype(object).where(table.cells.notna(), None).to_dict("records")
-
-
 def only_cell(table):
-    (cell,) = cells_of(table)
+    (cell,) = table.cells.to_dict("records")
     return cell
 
 
@@ -52,7 +48,7 @@ def test_before_last_best_and_early_stop(tmp_path):
     lines[-1][1]["val-core/aime24/acc/mean@1"] = None
     table = table_of(tmp_path, {"a": (lines, config("a", steps=10))})
     cell = only_cell(table)
-    assert [cell[key] for key in ("before", "last", "best", "last_se")] == [0.1, 0.2, 0.3, None]
+    assert [cell[key] for key in ("before", "last", "best")] == [0.1, 0.2, 0.3]
     assert "| RPG-URKL | 0.1000 | 0.2000 | 0.3000 |" in markdown(table)
     assert table.notes == [f"{tmp_path / 'a'}: at step 6 of 10, still running or stopped early"]
 
@@ -147,14 +143,12 @@ def test_runs_of_one_seed_and_of_two_models_are_named(tmp_path):
 
 def test_what_a_table_leaves_out_or_does_not_know_is_said(tmp_path):
     """A run that failed before its first step, one that never validated, one of plain verl."""
-    made = {name: config(name, loss) for name, loss in (("known", "rpg_urkl"), ("trains", "vanilla"))}
-    for settings in made.values():
-        settings["data"]["train_files"] = ["/train.parquet"]
-    failed = write_run(tmp_path / "failed", [], made["known"])
+    known, trains = (config("r", loss) | {"data": {"train_files": ["/a"]}} for loss in ("rpg_urkl", "vanilla"))
+    failed = write_run(tmp_path / "failed", [], known)
     (failed / "metrics.jsonl").unlink()
     (failed / "environment.json").write_text("{}")
-    runs = {"known": (records([0.1, 0.2]), made["known"]), "plain": (records([0.1, 0.3]), None),
-            "trains": ([(1, {"critic/score/mean": 1.0})], made["trains"])}  # fmt: skip
+    runs = {"known": (records([0.1, 0.2]), known), "plain": (records([0.1, 0.3]), None),
+            "trains": ([(1, {"critic/score/mean": 1.0})], trains)}  # fmt: skip
     notes = table_of(tmp_path, runs).notes
     assert f"RPG-URKL (judge release): AIME24 without {failed}" in notes
     assert f"{failed}: at step 0 of 4, still running or stopped early" in notes
@@ -179,21 +173,19 @@ def test_rows_that_are_not_measured_alike_have_no_common_rank(tmp_path):
         made["reward"] = {"custom_reward_function": {"path": "pkg://rpg.rewards", "reward_kwargs": {"judge": judge}}}
         runs[name] = (records([0.1, 0.2, 0.5 if name == "rkl" else 0.3]), made)
     table = table_of(tmp_path / "judges", three_seeds(runs))
-    assert {cell["method"]: cell["leads_last"] for cell in cells_of(table)} == {
+    assert dict(table.cells[["method", "leads_last"]].to_numpy()) == {
         "RPG-RKL (judge verified)": True,
         "RPG-UFKL (judge verified)": False,
         "RPG-URKL (judge release)": False,  # alone among its judge's
     }
     assert table.notes == ["rows are ranked only among those with equal judge"]
-    runs = {
-        "short": (records([0.1, 0.2]), config("s", steps=2)),
-        "long": (records([0.1, 0.9, 0.9]), config("l", "vanilla")),
-    }
+    grpo = config("g", "vanilla")
+    runs = {"short": (records([0.1, 0.2]), config("s", steps=2)), "long": (records([0.1, 0.9, 0.9]), grpo)}
     table = table_of(tmp_path / "steps", three_seeds(runs))
     assert not table.cells["leads_last"].any()
     assert table.notes == ["rows are ranked only among those with equal step of Last"]
     often, once = [(n, {"val-core/aime24/acc/mean@32": 0.5 + n / 100}) for n in range(5)], records([0.1, 0.2, 0.3])
-    runs = {"often": (often, config("o")), "once": (once, config("a", "vanilla"))}
+    runs = {"often": (often, config("o")), "once": (once, grpo)}
     table = table_of(tmp_path / "often", three_seeds(runs))
     assert (list(table.cells["leads_last"]), table.cells["leads_best"].any()) == ([False, True], False)
     assert table.notes == ["Best is ranked only among rows with equally many validations"]
@@ -204,4 +196,4 @@ def test_rows_that_are_not_measured_alike_have_no_common_rank(tmp_path):
     assert not table.cells["leads_last"].any()
     assert any(note.endswith("at different steps, so not ranked") for note in table.notes)
     runs = {"a": (records([0.1, 0.2]), config("a", steps=4)), "b": (records([0.1, 0.9, 0.9]), config("b", steps=4))}
-    assert [cell["step"] for cell in cells_of(table_of(tmp_path / "seeds", runs))] == ["2 to 4"]
+    assert list(table_of(tmp_path / "seeds", runs).cells["step"]) == ["2 to 4"]
