@@ -59,9 +59,10 @@ def state(directory: Path) -> tuple[list[str], bool]:
     if run.stopped_early and run.planned_steps:
         left = time_left(list(run.series(STEP_TIME)), run.planned_steps - run.step)
         progress += end or f", {left or 'running'}"
-    values = [f"reward {run.training_reward.iloc[-1]:.3f}"] if len(run.training_reward) else []
+    values = [f"reward {rewards[run.step]:.3f}"] if run.step in (rewards := run.training_reward) else []
     values += [f"{name} {points.dropna().iloc[-1]:.3f}" for name, points in run.accuracies.items()]
-    values += [form.format(own.iloc[-1]) for metric, form in SHOWN.items() if len(own := run.series(metric))]
+    # a metric that became NaN is not shown
+    values += [form.format(own[run.step]) for metric, form in SHOWN.items() if run.step in (own := run.series(metric))]
     return [name, progress, *values], not (run.stopped_early or (is_held and not run.planned_steps))
 
 
