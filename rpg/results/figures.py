@@ -131,19 +131,18 @@ def plot(table: Table, out: Path, k: int | None = None) -> list[Path]:
     if not panels:
         raise UserError("none of the runs logged a metric that the panels show")
     columns, lines = min(3, len(panels)), math.ceil(len(panels) / 3)
-    names = [textwrap.fill(label, 40 * columns) for label in looks]
-    height = 2.7 * lines + 0.3 * len(names) + 0.2 * sum(name.count("\n") for name in names) + 0.2
     with matplotlib.rc_context(STYLE):  # also to save: matplotlib makes some ticks only then
-        figure = Figure(figsize=(3.6 * columns, height), layout="constrained")
+        figure = Figure(figsize=(3.6 * columns, 2.7 * lines + 0.2), layout="constrained")
         all_axes = figure.subplots(lines, columns, squeeze=False).flatten()
         for axes, (title, rows) in zip(all_axes, panels.items(), strict=False):
             draw(axes, title, rows, looks)
         for axes in all_axes[len(panels) :]:
             axes.set_axis_off()
         keys = [Line2D([], [], color=look.colour, linestyle=look.dash) for look in looks.values()]
-        figure.legend(keys, names, loc="outside lower center", frameon=False, handlelength=3)
+        names = [textwrap.fill(label, 40 * columns) for label in looks]
+        figure.legend(keys, names, loc="upper center", bbox_to_anchor=(0.5, 0), frameon=False, handlelength=3)
         out.mkdir(parents=True, exist_ok=True)
         files = [out / "panels.png", out / "panels.svg"]
         for file in files:
-            figure.savefig(file, dpi=110)
+            figure.savefig(file, dpi=110, bbox_inches="tight")  # with the legend, which is below
     return files

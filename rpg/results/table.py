@@ -67,7 +67,7 @@ def build_table(runs: Sequence[Run], paper: int | None = None) -> Table:
             notes.append(f"{label}: runs of one seed are averaged, and ± is not over seeds")
         benchmarks = dict.fromkeys(str(name) for run in members for name in run.accuracies)
         if not benchmarks:
-            notes.append(f"{label}: left out, it has logged no accuracy")
+            notes.append(f"{label}: no accuracy in its log")
         for benchmark in benchmarks:
             if lacking := [run.name for run in members if benchmark not in run.accuracies]:
                 notes.append(f"{label}: {benchmark} without {', '.join(lacking)}")

@@ -152,7 +152,7 @@ def test_what_a_table_leaves_out_or_does_not_know_is_said(tmp_path):
     notes = table_of(tmp_path, runs).notes
     assert f"RPG-URKL (judge release): AIME24 without {failed}" in notes
     assert f"{failed}: at step 0 of 4, still running or stopped early" in notes
-    assert "GRPO (judge release): left out, it has logged no accuracy" in notes
+    assert "GRPO (judge release): no accuracy in its log" in notes
     assert notes[-1] == "rows are ranked only among those with equal judge"  # and differ in no known setting
 
 
