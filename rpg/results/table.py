@@ -126,22 +126,21 @@ def labelled(runs: Sequence[Run]) -> dict[str, list[Run]]:
     """Return label -> runs: runs of one method and setting, which differ by their seeds.
 
     If several rows have one method, their labels have the settings that differ, and if more than MOST_DIFFERING
-    differ, or none is known, the run's name. Rows of several judges name them.
+    differ, the run's name. Rows of several judges name them.
     """
     groups: dict[tuple, list[Run]] = {}
     for run in runs:
-        key = (run.method, *sorted(run.settings.items())) if run.config else (run.directory,)
-        groups.setdefault(key, []).append(run)
+        groups.setdefault((run.method, *sorted(run.settings.items())), []).append(run)
     firsts, labels = [members[0] for members in groups.values()], dict[str, list[Run]]()
-    of_methods = {name: [first for first in firsts if first.method == name] for name in {one.method for one in firsts}}
-    changes = {name: differing(own) for name, own in of_methods.items()}
+    methods = {first.method for first in firsts}
+    changes = {name: differing([first for first in firsts if first.method == name]) for name in methods}
     for first, members in zip(firsts, groups.values(), strict=True):
-        rivals, changed = of_methods[first.method], changes[first.method]
+        changed = changes[first.method]
         # keys with equal ends and values are one setting, which verl's configuration repeats
         named = {shortest_end(key, [other for other, own in changed.items() if own != values]): key
                  for key, values in changed.items()}  # fmt: skip
         details = [f"{end} {value.strip(chr(39))}" for end, key in named.items() if (value := first.settings.get(key))]
-        if len(rivals) > 1 and (not first.config or len(named) > MOST_DIFFERING):
+        if len(named) > MOST_DIFFERING:
             details = [first.name]
         if len({run.judge for run in firsts}) > 1 and f"judge {first.judge}" not in details:
             details.append(f"judge {first.judge}")
