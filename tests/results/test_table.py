@@ -1,10 +1,10 @@
 """Rows, cells, ranks, notes and formats of tables; the paper's tables as printed."""
 
-import csv
 import itertools
 import re
 from importlib import resources
 
+import pandas as pd
 import pytest
 
 from rpg.cli import main
@@ -14,7 +14,7 @@ from rpg.results.runs import load_runs
 from rpg.results.table import build_table
 from tests.builders.runs import config, records, write_run, write_samples
 
-PRINTED = list(csv.DictReader(resources.files("rpg.results").joinpath("paper_tables.csv").read_text().splitlines()))
+PRINTED = pd.read_csv(str(resources.files("rpg.results") / "paper_tables.csv"), dtype=str)
 
 
 def table_of(tmp_path, runs, paper=None):
@@ -23,23 +23,16 @@ def table_of(tmp_path, runs, paper=None):
     return build_table(load_runs([tmp_path]), paper)
 
 
-def only_cell(table):
-    (cell,) = table.cells.to_dict("records")
-    return cell
-
-
 @pytest.mark.parametrize("number", [3, 5, 6, 7, 8])
 def test_paper_table_is_printed_as_printed(number, capsys):
     """All numbers with the paper's digits, in its order of rows and columns."""
     assert main(["table", "--paper", str(number)]) == 0
     header, _, *rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("|")]
-    expected: dict[str, list[str]] = {}
-    for entry in (entry for entry in PRINTED if entry["table"] == str(number)):
-        expected.setdefault(entry["method"], []).extend([entry["last"], entry["best"]])
-    benchmarks = dict.fromkeys(entry["benchmark"] for entry in PRINTED if entry["table"] == str(number))
-    assert re.findall(r"\| ([\w-]+) Last", header) == list(benchmarks)
-    assert [row.split("|")[1].strip() for row in rows] == list(expected)
-    assert [re.findall(r"\d\.\d{4}", row) for row in rows] == list(expected.values())
+    printed = PRINTED[PRINTED.table == str(number)]
+    assert re.findall(r"\| ([\w-]+) Last", header) == list(printed.benchmark.unique())
+    assert [row.split("|")[1].strip() for row in rows] == list(printed.method.unique())
+    for row, (_, entries) in zip(rows, printed.groupby("method", sort=False), strict=True):
+        assert re.findall(r"\d\.\d{4}", row) == entries[["last", "best"]].to_numpy().ravel().tolist()
 
 
 def test_before_last_best_and_early_stop(tmp_path):
@@ -47,7 +40,7 @@ def test_before_last_best_and_early_stop(tmp_path):
     lines = records([0.1, 0.3, 0.2, 0.1])
     lines[-1][1]["val-core/aime24/acc/mean@1"] = None
     table = table_of(tmp_path, {"a": (lines, config("a", steps=10))})
-    cell = only_cell(table)
+    cell = table.cells.squeeze(axis=0)  # the only one
     assert [cell[key] for key in ("before", "last", "best")] == [0.1, 0.2, 0.3]
     assert "| RPG-URKL | 0.1000 | 0.2000 | 0.3000 |" in markdown(table)
     assert table.notes == [f"{tmp_path / 'a'}: at step 6 of 10, still running or stopped early"]
@@ -106,7 +99,7 @@ def with_samples(tmp_path, answers):
         last = sum(row["acc"] for row in rows) / len(rows)
         run_dir = write_run(tmp_path / f"s{seed}", records([0.1, last]), config("r", steps=2, seed=seed))
         write_samples(run_dir, 2, rows)
-    return only_cell(build_table(load_runs([tmp_path])))
+    return build_table(load_runs([tmp_path])).cells.squeeze(axis=0)
 
 
 def test_intervals_and_pass_at_k(tmp_path):
