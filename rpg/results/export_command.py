@@ -24,7 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Merge; return 2 without a checkpoint or a place for the model, 1 if the merger fails."""
+    """Merge; return 2 without a checkpoint or a place for the model, 1 if the merger fails, which leaves nothing."""
     if args.ranks and not args.out:
         raise UserError(f"--ranks {args.ranks}: give --out, too")
     checkpoint = find_checkpoint(args.checkpoint)
@@ -37,27 +37,21 @@ def run(args: argparse.Namespace) -> int:
         reshard(checkpoint, out, args.ranks)
         print(f"{out / checkpoint.name}: for {args.ranks} ranks, from {checkpoint}")
         return 0
-    try:
-        export(checkpoint / "actor", out)
-    except subprocess.CalledProcessError:
-        return 1  # the merger has said why
-    print(f"{out}: exported from {checkpoint}")
-    return 0
-
-
-def export(actor: Path, out: Path) -> None:
-    """Merge `actor` into `out`, which is created only if that succeeds. Raises subprocess.CalledProcessError."""
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f"{out.name}.partial-") as folder:
         partial = Path(folder) / out.name
-        merger = ["-m", "verl.model_merger", "merge", "--backend", "fsdp", "--local_dir", str(actor)]
+        merger = ["-m", "verl.model_merger", "merge", "--backend", "fsdp", "--local_dir", str(checkpoint / "actor")]
         # another process, which the model directory's content does not reach; it reads a checkpoint as data, although
         # verl's merger passes weights_only=False
         environment = {**os.environ, "HF_HUB_OFFLINE": "1", "TORCH_FORCE_WEIGHTS_ONLY_LOAD": "1"}
-        subprocess.run([sys.executable, *merger, "--target_dir", str(partial)], env=environment, check=True)
+        command = [sys.executable, *merger, "--target_dir", str(partial)]
+        if subprocess.run(command, env=environment, check=False).returncode:
+            return 1  # the merger has said why
         if (partial / ADAPTER).is_dir():
             merge_adapter(str(partial))
         partial.replace(out)
+    print(f"{out}: exported from {checkpoint}")
+    return 0
 
 
 def merge_adapter(model: str) -> None:
