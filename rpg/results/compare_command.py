@@ -1,6 +1,7 @@
 """`rpg compare`: compare settings and results of two runs or groups of seeds, A and B."""
 
 import argparse
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,6 @@ from rpg.files.atomic import CONFIG, METRICS
 from rpg.results.formats import ANSI, screen
 from rpg.results.runs import Run, differing, load, load_runs, notes_of, show_notes, unlike
 from rpg.results.statistics import by_problem, half_width
-
-ROUNDING = 1e-12  # of an interval without a width
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -101,18 +100,18 @@ def difference(sides: Sequence[list[Run]], values: list[list[float]], problems: 
     """Return the means of both sides' values over their seeds and the difference, second minus first.
 
     `interval` is the 95 % interval over seeds, or over the problems of two single runs; paired (Student) if both sides
-    have the same, else Welch's; `over` says which. None for a single one, or for other problems. `clear`: whether it
-    excludes 0 and has a width, which that of equal differences has not.
+    have the same, else Welch's; `over` says which. None for a single one, for other problems, or for equal differences,
+    which tell no noise. `clear`: whether it excludes 0.
     """
     seeds: list[Any] = [pd.Series(own, [run.seed for run in runs]) for runs, own in zip(sides, values, strict=True)]
     first, second = problems or seeds
     paired = first.index.is_unique and {*first.index} == {*second.index}
-    means, interval = [float(own.mean()) for own in seeds], None
+    means, half = [float(own.mean()) for own in seeds], math.inf
+    change = means[1] - means[0]
     if min(len(first), len(second)) > 1 and (paired or not problems):
         samples = [second - first] if paired else [first, second]
         half = half_width([(float(own.sem()), len(own) - 1) for own in samples])
-        interval = means[1] - means[0] - half, means[1] - means[0] + half
+    interval = (change - half, change + half) if half < math.inf else None
     over = "problems" if problems else "paired seeds" if paired else "seeds"
-    clear = interval is not None and interval[1] - interval[0] > ROUNDING and not interval[0] <= 0 <= interval[1]
-    summary = {"first": means[0], "second": means[1], "difference": means[1] - means[0]}
-    return {**summary, "interval": interval, "over": over, "clear": clear}
+    summary = {"first": means[0], "second": means[1], "difference": change}
+    return {**summary, "interval": interval, "over": over, "clear": abs(change) > half}

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 LEVEL = 0.95
+ROUNDING = 1e-12  # a standard error below is that of equal values
 
 
 def by_problem(samples: Any) -> pd.DataFrame:
@@ -31,11 +32,12 @@ def pass_at(samples: Any, k: int) -> float:
 def half_width(errors: Sequence[tuple[float, float]]) -> float:
     """Return half the interval of a sum of independent means, by the standard error and degrees of freedom of each.
 
-    Student's quantile is mpmath's: scipy would be a further dependency, of 35 MB.
+    Infinity where nothing tells the noise: of equal values, or with an infinite error. Student's quantile is mpmath's:
+    scipy would be a further dependency, of 35 MB.
     """
     variance = sum(error**2 for error, _ in errors)
-    if not 0 < variance < math.inf:
-        return variance
+    if not ROUNDING**2 < variance < math.inf:
+        return math.inf
     freedom = variance**2 / sum(error**4 / freedom for error, freedom in errors)  # Welch
     beyond = partial(mpmath.betainc, freedom / 2, 0.5, 0, regularized=True)  # the share of both tails
     quantile = mpmath.findroot(lambda t: beyond(freedom / (freedom + t * t)) - (1 - LEVEL), 1.5)

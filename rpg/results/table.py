@@ -170,8 +170,7 @@ def leads(line: dict[Any, Any], rivals: list[dict[Any, Any]], column: str) -> bo
     """Return whether a value is above those of the other rows by more than the noise of the difference."""
     others = [other for other in rivals if other is not line]
     return len(others) > 0 and all(
-        line[column] - other[column] > (half_width([error_of(line, column), error_of(other, column)]) or math.inf)
-        for other in others
+        line[column] - other[column] > half_width([error_of(line, column), error_of(other, column)]) for other in others
     )
 
 
