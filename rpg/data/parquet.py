@@ -62,7 +62,11 @@ def write(files: Mapping[Path, Sequence[Problem]], repeat: int = 1, template: st
     problems = [*chain(*files.values())]
     fields = list(SCHEMA.field("extra_info").type)
     for name in problems[0].columns if problems else ():
-        fields.append(pa.field(name, pa.array([problem.columns[name] for problem in problems]).type))
+        try:
+            kind = pa.array([problem.columns[name] for problem in problems]).type
+        except pa.ArrowException as error:
+            raise UserError(f"--keep {name}: its values have several types ({error}); write them as text") from error
+        fields.append(pa.field(name, kind))
     schema = SCHEMA.set(SCHEMA.get_field_index("extra_info"), pa.field("extra_info", pa.struct(fields)))
     tables = {}
     for path, of_file in files.items():

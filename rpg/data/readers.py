@@ -1,24 +1,24 @@
-"""Reads rows of a problem set with the library `datasets`, as verl reads a run's files."""
+"""Reads the rows of a problem set, whose values stay as they are written: 007, 1.50 and 2024-05-01 are texts.
+
+`datasets` only says which files of a folder, or of a repository on the hub, are a split.
+"""
 
 import csv
+import glob
 import json
 import logging
 import sys
-from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import pyarrow.parquet as pq
 
 from rpg.diagnostics import UserError
 
-FORMATS = {".parquet": "parquet", ".jsonl": "json", ".ndjson": "json", ".json": "json", ".csv": "csv", ".tsv": "csv"}
-METADATA = ("dataset_info.json", "dataset_infos.json")  # of a repository of the hub, beside its tables
 SEPARATORS = (",", ";", "\t", "|")
-INDEX = "__index_level_0__"  # pandas' name for the first value of lines that have more values than columns
-TEXTS = dict.fromkeys(range(1000), str)  # the type of the first 1000 columns of a CSV: 007 is no 7
 HUB = "hub:"
 Rows = Iterator[tuple[str, dict[str, Any]]]
 
@@ -29,124 +29,127 @@ def read(origin: str | Path) -> dict[str, Rows]:
     A folder is one of save_to_disk, or has files whose names tell the split as on the hub: train-00000-of-00002.jsonl.
     A row comes with its place, for messages: file and row. Raises UserError for what is not there or has another form.
     """
-    path, options = Path(origin).expanduser(), dict[str, Any]()
-    if str(origin).startswith(HUB):
-        name, _, config = str(origin).removeprefix(HUB).partition(":")
-        splits = _load(origin, name, config or None)
-    elif (path / "dataset_dict.json").is_file() or (path / "state.json").is_file():
-        splits = _load(path)
-    else:
-        files = [file for file in [path, *sorted(path.rglob("*"))] if file.is_file() and _format(file)]
-        if not files:
-            remedy = f"give a {', '.join(FORMATS)} file (.gz too), or a folder of them; save another table as .csv"
-            raise UserError(f"{path}: no table; {remedy}" if path.exists() else f"{path}: no such file")
-        if {*"*?["} & {*str(path)}:
-            raise UserError(f"{path}: rename it; `datasets`, with which verl reads, takes *, ? and [ as a pattern")
-        kind, where = _format(files[0]), "data_files" if path.is_file() else "data_dir"
-        options = _csv_options(files) if kind == "csv" else {}
-        splits = _load(origin, kind, **{where: str(path)}, **options)
-        if (count := sum(rows.num_shards for rows in splits.values())) < len(files):
-            print(f"note: {origin}: {count} of {len(files)} files are read, whose names tell a split (train, test)")
-        if len(folders := {file.parent for file in files if file.parent.name not in map(str, splits)}) > 1:
-            print(f"note: {origin}: the tables of {len(folders)} folders are read as one")
-        if (kind, where) == ("json", "data_files"):
-            return {"train": _unnested(path, _rows(path, splits["train"]))}
-    return {str(split): _rows(origin, rows, options.get("sep")) for split, rows in splits.items()}
+    path, is_hub = Path(origin).expanduser().absolute(), str(origin).startswith(HUB)
+    if not path.is_dir() and not is_hub:
+        return {"train": read_file(path)}
+    import datasets
+    from datasets.data_files import FILES_TO_IGNORE, DataFilesDict, get_data_patterns
+
+    logging.getLogger("datasets").setLevel(logging.CRITICAL)  # it also logs what it raises
+    try:
+        if (path / "dataset_dict.json").is_file() or (path / "state.json").is_file():
+            held = datasets.load_from_disk(str(path))
+            splits = held if isinstance(held, dict) else {"train": held}
+            return {str(split): _placed(path, rows) for split, rows in splits.items()}
+        if is_hub:
+            name, _, config = str(origin).removeprefix(HUB).partition(":")
+            files = datasets.load_dataset_builder(name, config or None).config.data_files
+        else:
+            folder = glob.escape(str(path))
+            files = DataFilesDict.from_patterns(get_data_patterns(folder), folder)
+        of_kind = {str(split): [*filter(_reader, of_split)] for split, of_split in (files or {}).items()}
+        tables: Any = datasets.DownloadManager().download(of_kind)  # their paths here
+    except Exception as error:  # datasets, pyarrow and the hub's client raise many types
+        raise UserError(f"{origin}: cannot be read ({first_line(error)}); check its name and the network") from error
+    if not (used := {*chain(*tables.values())}):
+        raise UserError(f"{origin}: no table; give a folder of {', '.join(READERS)} files (.gz too)")
+    on_disk = {str(file) for file in path.rglob("*") if _reader(file) and file.name not in FILES_TO_IGNORE}
+    if left := sorted(on_disk - used):
+        print(f"note: {origin}: {len(left)} files are not read, as their names tell no split (train, test): {left[0]}")
+    if len(folders := {file.parent for file in map(Path, used) if file.parent.name not in tables}) > 1:
+        print(f"note: {origin}: the tables of {len(folders)} folders are read as one")
+    return {split: chain.from_iterable(map(read_file, of_split)) for split, of_split in tables.items()}
 
 
 def read_file(path: str | Path) -> Rows:
     """Return the rows of a local file, as `read`."""
-    if Path(path).is_dir():
+    path = Path(path).expanduser()
+    if path.is_dir():
         raise UserError(f"{path}: is a folder; `rpg data build --from {path}` makes a file of it")
-    return read(path)["train"]
+    if not path.exists():
+        raise UserError(f"{path}: no such file")
+    if not (reader := _reader(path)):
+        raise UserError(f"{path}: no table; give a {', '.join(READERS)} file (.gz too); save another table as .csv")
+    return _placed(path, reader(path))
 
 
-def _format(path: Path) -> str | None:
-    return None if path.name in METADATA else FORMATS.get(Path(path.name.removesuffix(".gz")).suffix.lower())
+def _reader(path: str | Path) -> Callable[[Path], Iterator[Any]] | None:
+    """Return the function that reads a file of this name, or None."""
+    return READERS.get(Path(str(path).lower().removesuffix(".gz")).suffix)
 
 
-def _csv_options(paths: list[Path]) -> dict[str, Any]:
-    """Return the library's options for CSV files: column names are in the first line, and values stay text.
-
-    Raises UserError for a quotation mark that would make the library take the next rows into a value.
-    """
-    import fsspec
-
-    csv.field_size_limit(sys.maxsize)
-    files = fsspec.open_files([*map(str, paths)], "rt", encoding="utf-8-sig", errors="replace", compression="infer")
-    with files[0] as file:
-        separator = max(SEPARATORS, key=next(iter(file), "").count)
-    for path, one in zip(paths, files, strict=True):
-        with one as file:
-            reader = csv.reader(file, delimiter=separator, strict=True)
-            try:
-                deque(reader, maxlen=0)
-            except csv.Error as error:
-                remedy = 'a value that has a " is written in quotation marks, with "" for each'
-                raise UserError(f"{path}, line {reader.line_num}: {error}; {remedy}") from None
-    return {"sep": separator, "encoding": "utf-8-sig", "keep_default_na": False, "converters": TEXTS}
-
-
-def _unnested(path: Path, rows: Rows) -> Rows:
-    """Return the rows of {"data": [...]}, else the rows themselves."""
-    begin = list(islice(rows, 2))
-    if len(begin) == 1:
-        lists = [(name, value) for name, value in begin[0][1].items() if isinstance(value, list)]
-        tables = [name for name, value in lists if value and isinstance(value[0], dict) and "role" not in value[0]]
-        if len(tables) > 1:
-            raise UserError(f"{path}: has {' and '.join(tables)}; write a file of each, train.jsonl and test.jsonl")
-        if tables:
-            return _rows(path, _load(path, "json", data_files=str(path), field=tables[0])["train"])
-    return chain(begin, rows)
-
-
-def _load(origin: str | Path, *names: Any, **options: Any) -> Any:
-    """Return the splits of what load_dataset takes, or, without it, of the folder of save_to_disk."""
-    import datasets
-
-    logging.getLogger("datasets").setLevel(logging.CRITICAL)  # it also logs what it raises
+def _placed(path: Path, rows: Iterable[Any]) -> Rows:
+    """Yield the rows with their places."""
+    place = str(path)
     try:
-        if names:
-            return datasets.load_dataset(*names, streaming=True, **options)
-        held = datasets.load_from_disk(str(origin))
-        return held if isinstance(held, dict) else {"train": held}
-    except Exception as error:  # datasets, pandas, pyarrow and the hub's client raise many types
-        raise _unreadable(origin, error) from error
-
-
-def _rows(origin: str | Path, stream: Any, separator: str | None = None) -> Rows:
-    """Yield the rows of a data set of the library; separator: of a CSV."""
-    place, path = origin, Path(origin).expanduser()
-    try:
-        if _format(path) == "parquet" and path.is_file():
-            batches = pq.ParquetFile(path).iter_batches(1024)
-        else:  # for a parquet file this may abort the process at its exit (huggingface/datasets#7566)
-            batches = stream.with_format("arrow").iter(batch_size=1024)  # ten times as fast as without
-        rows = chain.from_iterable(batch.to_pylist() for batch in batches)
-        if "Json(" in str(stream.features):  # values of several types, which arrow batches hold as JSON text
-            rows = map(_as_written, stream, rows)
         for number, row in enumerate(rows):
-            place = f"{origin}, row {number}"
-            if separator and INDEX in row:
-                raise ValueError("more values than columns; quote values that contain the separator")
+            place = f"{path}, row {number}"
             yield place, row
     except Exception as error:
-        raise _unreadable(place, error) from error
+        what = f"{place}: this or the next row cannot be read ({first_line(error)})"
+        raise UserError(f"{what}; correct it, or write the file again as UTF-8") from error
 
 
-def _as_written(row: dict[str, Any], stored: dict[str, Any]) -> dict[str, Any]:
-    """Return a row with texts that the library took for JSON numbers: 007 and 1.50."""
-    numbers = {name for name, value in row.items() if isinstance(value, int | float) and isinstance(stored[name], str)}
-    return row | {name: stored[name] for name in numbers if json.dumps(row[name]) != stored[name]}
+def _parquet(path: Path) -> Iterator[Any]:
+    for batch in pq.ParquetFile(path).iter_batches(1024):
+        yield from batch.to_pylist()
 
 
-def _unreadable(place: str | Path, error: Exception) -> UserError:
-    """Return the library's reason with the last place that was read."""
-    reason = first_line(error).partition(". Available")[0][:200]
-    what = f"{place}: `datasets`, with which verl reads, cannot read it or a later row ({reason})"
-    return UserError(f"{what}; correct it, or write it again as UTF-8; of a set on the hub check name and network")
+def _csv(path: Path) -> Iterator[dict[str, str]]:
+    """Yield the rows of a CSV file, with column names in its first line. Raises ValueError for rows of other sizes."""
+    csv.field_size_limit(sys.maxsize)
+    with _opened(path) as file:
+        first = next(file, "")
+        reader = csv.reader(chain([first], file), delimiter=max(SEPARATORS, key=first.count), strict=True)
+        try:
+            names = next(reader, [])
+            if len(named := [*filter(None, names)]) > len({*named}):
+                raise ValueError("two columns have the same name; rename one")
+            for values in filter(None, reader):
+                if len(values) != len(names):
+                    raise csv.Error(f"{len(values)} values for {len(names)} columns")
+                yield dict(zip(names, values, strict=True))
+        except csv.Error as error:
+            remedy = 'a value with a separator, line end or " is written in quotation marks, with "" for each "'
+            raise ValueError(f"line {reader.line_num}: {error}; {remedy}") from None
+
+
+def _json(path: Path) -> Iterator[Any]:
+    """Yield the objects of a JSON file: of its lines, of its list, or of the list in {"data": [...]}."""
+    with _opened(path) as file:
+        lines = filter(str.strip, file)
+        first = next(lines, "[]")
+        try:
+            rows = chain([json.loads(first)], map(json.loads, lines))
+        except ValueError:  # one value in several lines
+            rows = iter([json.loads(first + file.read())])
+        begin, names = list(islice(rows, 2)), dict[str, None]()
+        for row in chain(begin if len(begin) > 1 else _table_in(begin[0]), rows):
+            if not isinstance(row, dict):
+                raise TypeError(f"{row!r:.60} has no column names")
+            names |= dict.fromkeys(row)
+            yield {**names, **row}  # what a row lacks is null, as in a table
+
+
+def _table_in(value: Any) -> list[Any]:
+    """Return the rows in a file's only value: a list, the list in {"data": [...]}, or one row."""
+    if not isinstance(value, dict):
+        return value
+    lists = {name: items for name, items in value.items() if isinstance(items, list) and items}
+    tables = {name: items for name, items in lists.items() if isinstance(items[0], dict) and "role" not in items[0]}
+    if len(tables) > 1:
+        raise ValueError(f"has {' and '.join(tables)}; write a file of each, train.jsonl and test.jsonl")
+    return next(iter(tables.values()), [value])
+
+
+def _opened(path: Path) -> Any:
+    """Return the opened text of a file, which may be compressed."""
+    return fsspec.open(str(path), "rt", encoding="utf-8-sig", newline="", compression="infer")
 
 
 def first_line(error: Exception) -> str:
     """Return the first line of an exception's message, or its type."""
     return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+READERS = {".parquet": _parquet, ".jsonl": _json, ".ndjson": _json, ".json": _json, ".csv": _csv, ".tsv": _csv}

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
 from decimal import Decimal
 from numbers import Real
 from typing import Any
@@ -87,10 +86,6 @@ def to_problem(
     """
     if unknown := [name for name in (source.question, source.answer, *keep) if name not in row]:
         raise UserError(f"{place}: no column {unknown[0]!r}; it has {', '.join(map(repr, row)) or 'none'}")
-    for name in (source.answer, *keep):
-        if isinstance(row[name], datetime):
-            what = f"{place}, {name}: {row[name]} is a timestamp, as JSON's dates are read"
-            raise UserError(f"{what}; write a .csv of text")
     text, answer = row[source.question], row[source.answer]
     if isinstance(answer, dict) and "ground_truth" in answer:  # verl's schema, in which DAPO-Math-17k is published
         answer = answer["ground_truth"]
