@@ -65,21 +65,31 @@ def import_file(file: str) -> ModuleType:
 def find(module: ModuleType, file: str, name: str = "") -> tuple[Callable[..., Any], str, tuple[str, ...]]:
     """Return a function, its place and form: `name`, compute_score, reward, or the only public one of a known form.
 
+    One that the file imports counts only as compute_score or reward, and if there is no other.
+
     Raises UserError if there is none, or if it has another form.
     """
     known = {key: form for key, value in vars(module).items() if callable(value) and (form := form_of(value))}
-    own = [key for key in known if getattr(vars(module)[key], "__module__", "") == module.__name__ and key[0] != "_"]
-    usual, imported = ([key for key in USUAL if key in keys] for keys in (own, known))
-    chosen = [name] if name else usual[:1] or own or imported[:1]
+    own = [key for key in known if key[0] != "_" and not is_imported(vars(module)[key], module)]
+    usual, imported = ([key for key in USUAL if key in keys][:1] for keys in (own, known))
+    chosen = [name] if name else usual or own + imported
     if len(chosen) != 1 or chosen[0] not in known:
         remedy = f"name one of them {name or USUAL[0]}" if own else FORMS
-        found = f"functions of a known form: {', '.join(own) or 'none'}"
+        found = f"functions of a known form: {', '.join(own + imported) or 'none'}"
         raise UserError(f"{file}: {name or 'the reward function'} not found ({found}); {remedy}")
     return vars(module)[chosen[0]], f"{file}, {chosen[0]}", known[chosen[0]]
 
 
+def is_imported(value: Any, module: ModuleType) -> bool:
+    """Return whether another module defines a function, not only the decorator or the partial that made it here."""
+    home = sys.modules.get(getattr(value, "__module__", ""), module)
+    return home is not module and getattr(home, getattr(value, "__qualname__", ""), None) is value
+
+
 def form_of(function: Callable[..., Any]) -> tuple[str, ...] | None:
-    """Return the form whose parameters a function has; verl's, if it takes any keywords; None for another function."""
+    """Return the form whose parameters a function has; verl's, if it takes any keywords; else None, as for a class."""
+    if isinstance(function, type):
+        return None
     try:
         parameters = inspect.signature(function).parameters
     except (ValueError, TypeError):

@@ -25,6 +25,8 @@ BATCH = (
     "def {name}(data_sources, solution_strs, ground_truths, extra_infos):\n"
     "    return [{{'score': truth in text}} for truth, text in zip(ground_truths, solution_strs)]"
 )
+OPEN = "def compute_score(**columns): return columns['ground_truth'] in columns['solution_str']"
+LENIENT = "def mine(solution_str, ground_truth, strict=False): return not strict or ground_truth in solution_str"
 EXTRA = {"raw_problem": "q", "index": 0, "level": "3"}
 FUNCTION = "reward.custom_reward_function"
 OVERLONG = "reward.reward_kwargs.overlong_buffer_cfg.enable"
@@ -52,17 +54,19 @@ def score(source: Path, response: str = "7", truth: Any = "7", **options: Any) -
         ["def reward(ground_truth, solution_str): return ground_truth in solution_str"],
         ["def reward(response, answer, row): return (answer, row['level'], row['question']) == (response, '3', 'q')"],
         ["from neighbour import compute_score", VERL.format(name="reward")],
-        ["from neighbour import compute_score", VERL.format(name="mine")],
+        ["from neighbour import timed", "def mine(solution_str, ground_truth): return 0.5", "@timed", OPEN],
+        ["from functools import partial", LENIENT, "reward = partial(mine, strict=True)"],
+        ["class Grade(dict):", "    def __init__(self, **scores): self.update(scores)", VERL.format(name="mine")],
         [TRL.format(name="accuracy_reward")],
         [TRL.format(name="reward").replace("completions,", "prompts, completions,", 1)],
         [TRL.format(name="accuracy").replace("s in c", "s in c[0]['content']")],
         [BATCH.format(name="mine").replace("def", "async def", 1)],
-        ["def compute_score(**kwargs): return kwargs['ground_truth'] in kwargs['solution_str']"],
+        [OPEN],
     ],
 )
 def test_every_form_that_people_have_is_called(tmp_path: Path, sources: list[str]) -> None:
-    neighbour = "def compute_score(solution_str, ground_truth): return ground_truth in solution_str"
-    write(tmp_path / "neighbour.py", neighbour)
+    decorator = "def timed(function): return lambda **arguments: function(**arguments)"
+    write(tmp_path / "neighbour.py", "def compute_score(solution_str, ground_truth): return 0.5", decorator)
     file = write(tmp_path / "mine.py", *sources)
     assert [score(file, text) for text in ("7", "8")] == [{"score": x, "acc": x, "pred": ""} for x in (1.0, 0.0)]
 
@@ -78,6 +82,7 @@ def test_a_kept_column_is_not_replaced_by_the_truth(tmp_path: Path) -> None:
     [
         ("x = 1", "completions"),
         (VERL.format(name="a") + VERL.format(name="b"), "a, b.*compute_score"),
+        ("from json import dumps as reward\n" + VERL.format(name="a"), "a, reward.*compute_score"),
         ("import no_such_package", r"cannot be imported: ModuleNotFoundError: .*no_such_package.*line 1\)$"),
         ("class Mute(Exception):\n    def __str__(self): raise KeyError\nraise Mute", "Mute: <exception str"),
         ("def reward(completions): return [1.0, 1.0]", "list of one"),
