@@ -34,7 +34,7 @@ def named(module: str) -> set[str]:
 
 
 def package(module: str) -> str:
-    """Return rpg.data for rpg.data.build; a module in the root of rpg is its own package."""
+    """Return rpg.data for rpg.data.tables; a module in the root of rpg is its own package."""
     return module.split(".")[0] if module.startswith("scripts") else ".".join(module.split(".")[:2])
 
 

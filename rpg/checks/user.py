@@ -5,8 +5,8 @@ from pathlib import Path
 from rpg.checks.data import usable_files
 from rpg.config.run_config import RunConfig
 from rpg.config.verl_keys import FUNCTION, JUDGE, REWARD_FILE
+from rpg.data.check import fault_of_truths
 from rpg.data.readers import read_file
-from rpg.data.truths import fault_of_truths
 from rpg.diagnostics import Findings, UserError
 from rpg.rewards import gym_sandbox, release
 from rpg.rewards.extract import WRONG, blind_to, example

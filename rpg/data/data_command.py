@@ -8,7 +8,6 @@ from pathlib import Path
 
 from rpg.arguments import at_least
 from rpg.data import tables
-from rpg.data.build import problem_keys
 from rpg.data.check import check_files, score_remedy
 from rpg.data.few_shot import with_examples
 from rpg.data.parquet import write_set
@@ -73,7 +72,7 @@ def build(args: argparse.Namespace) -> tuple[list[Path], bool]:
     kind, _, task = (args.set_name or "").partition(":")
     template = args.template.read_text(encoding="utf-8-sig") if args.template else None
     sizes = {"test": args.test_size, "train": args.train_size}
-    exclude = {key for path in args.exclude for key in problem_keys(path)}
+    exclude = {key for path in args.exclude for key in tables.problem_keys(path)}
     if kind == GYM:
         if not is_known(GYM):
             raise UserError(f"{args.set_name}: {score_remedy(GYM)}")

@@ -10,8 +10,8 @@ import numpy as np
 import reasoning_gym
 from reasoning_gym.utils import SYSTEM_PROMPTS
 
-from rpg.data.build import distinct_problems
 from rpg.data.parquet import Problem
+from rpg.data.tables import distinct_problems
 from rpg.data.template import QUESTION
 from rpg.diagnostics import UserError
 from rpg.registry.datasets import GYM

@@ -1,21 +1,24 @@
-"""The problems of a table of questions and answers: a published set, or a user's own."""
+"""The problems of a table of questions and answers: a published set, or a user's own. Each once, as text."""
 
 import ast
+import hashlib
 import random
 import re
+import unicodedata
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
 from numbers import Real
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tqdm import tqdm
 
-from rpg.data.build import distinct_problems
 from rpg.data.parquet import SCHEMA, Problem
-from rpg.data.readers import read
+from rpg.data.readers import read, read_file
 from rpg.data.template import problem_of, question
 from rpg.diagnostics import UserError
 from rpg.registry.datasets import DataSet
@@ -25,6 +28,7 @@ from rpg.rewards.extract import ANSWER_END, GSM8K_MARK, IN_DOLLARS, boxes
 # CJK ideographs, kana and hangul; full-width punctuation alone also occurs in English rows
 NOT_ENGLISH = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0002fa1f]")
 DEGREES = re.compile(r"\s*(?:\^\s*\{?\s*\\circ\s*\}?|°)$")  # the answer to II-5 of AIME 2025 has them
+HYPHENS = str.maketrans("\u2212\u2010\u2011", "---")
 INTEGER = re.compile(r"[+-]?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.0*)?")
 TEST_SHARE = 0.1
 OF_EXTRA_INFO = (*SCHEMA.field("extra_info").type.names, ANSWER_END)
@@ -140,3 +144,57 @@ def as_integer_text(text: str) -> str:
     """Return "27" for "27", "27.0", "027" and "27^\\circ", "1000" for "1,000", and "" for anything but an integer."""
     digits = DEGREES.sub("", text).strip()
     return str(int(digits.partition(".")[0].replace(",", ""))) if INTEGER.fullmatch(digits) else ""
+
+
+def digest(text: str) -> bytes:
+    """Return 16 bytes, equal for texts that differ only in white space or in their Unicode form.
+
+    The form: composed or not, invisible characters such as U+FEFF, and the sign for minus.
+    """
+    if not text.isascii():
+        composed = unicodedata.normalize("NFC", text).translate(HYPHENS)
+        text = "".join(character for character in composed if unicodedata.category(character) != "Cf")
+    return hashlib.blake2b(" ".join(text.split()).encode("utf-8", "replace"), digest_size=16).digest()
+
+
+def distinct_problems(
+    results: Iterable[tuple[str, Problem | str]], exclude: Collection[bytes] = (), wanted: int | None = None
+) -> list[Problem]:
+    """Return each problem once, at most `wanted`; print how many rows are left out, and why.
+
+    Memory: two short hashes for each distinct problem. Of a problem with two answers the first is kept.
+
+    Args:
+        results: place of a row, and its problem or the reason to leave out the row.
+        exclude: digests of problems to leave out.
+    """
+    kept, answers = list[Problem](), dict[bytes, bytes]()
+    left_out, first = Counter[str](), dict[str, str]()
+    for place, result in tqdm(results, unit=" rows", disable=None):  # None: show only on a terminal
+        if isinstance(result, str):
+            reason = result
+        else:
+            key, answer = digest(result.text), digest(result.ground_truth or "")
+            if key not in exclude and key not in answers:
+                answers[key] = answer
+                kept.append(result)
+                if len(kept) == wanted:
+                    break
+                continue
+            other = "" if answers.get(key) == answer else " with another answer"
+            reason = "in a file of --exclude" if key in exclude else f"repeats an earlier problem{other}"
+        left_out[reason] += 1
+        first.setdefault(reason, place)
+    print(f"{len(kept) + left_out.total()} rows read, {len(kept)} problems kept")
+    for reason, count in left_out.most_common():
+        print(f"  {count} left out: {reason} (first: {first[reason]})")
+    return kept
+
+
+def problem_keys(path: Path) -> set[bytes]:
+    """Return the digests of all problems in a file, and print how many there are. Raises UserError for none."""
+    keys = {digest(text) for _, row in read_file(path) if (text := problem_of(row))}
+    if not keys:
+        raise UserError(f"{path}: no problem in it to exclude; give a file that `rpg data build` wrote")
+    print(f"{path}: {len(keys)} problems to keep out")
+    return keys

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from rpg.cli import main
-from rpg.data.check import FileCheck, check_row
+from rpg.data.check import SAMPLE, FileCheck, check_row
 from rpg.data.parquet import SCHEMA, Problem, make_row
 from rpg.data.template import PREFIX, SUFFIX, format_prompt
-from rpg.data.truths import SAMPLE
 from tests.builders.published_files import dapo_problem, dapo_row, write_rows
 from tests.builders.toy_run import make_toy
 

@@ -8,7 +8,7 @@ import pytest
 
 from rpg import rewards
 from rpg.cli import main
-from rpg.data.build import digest
+from rpg.data.tables import digest
 
 pytest.importorskip("reasoning_gym")  # its pycosat is compiled: scripts/setup.sh says so if that fails
 
