@@ -6,9 +6,10 @@ PREFIX = (
     "Solve the following math problem step by step. The last line of your response should be of the form "
     "Answer: $Answer (without quotes) where $Answer is the answer to the problem.\n\n"
 )
-# of verl's script for MATH, and of Eurus-2-RL, whose rows have no raw_problem
+# of verl's script for MATH, of Qwen's prompt, and of Eurus-2-RL, whose rows have no raw_problem
 OTHER_SUFFIXES = (
-    " Let's think step by step and output the final answer within \\boxed{}.",
+    "Let's think step by step and output the final answer within \\boxed{}.",
+    "Please reason step by step, and put your final answer within \\boxed{}.",
     "\n\nPresent the answer in LaTex format: \\boxed{Your answer}",
 )
 SUFFIX = '\n\nRemember to put your answer on its own line after "Answer:".'

@@ -161,4 +161,4 @@ def example(answer: Any, prompt: Any, extra_info: Mapping[str, Any] | None = Non
 def blind_to(prompt: Any) -> str:
     """Return why right and wrong answers may score alike, for a message."""
     asked = " and ".join(forms_of(prompt))
-    return f"the reward may not see the form that the prompt asks for ({asked})"
+    return f"the reward may not see the form that the prompt asks for ({asked}), or the truth is no answer but tests"

@@ -85,11 +85,13 @@ def test_dapo_is_stripped_deduplicated_and_english(tmp_path: Path, capsys: pytes
         assert line in report
 
 
-@pytest.mark.parametrize("kind", ["built", "gsm8k", "math"])
+@pytest.mark.parametrize("kind", ["built", "gsm8k", "math", "qwen"])
 def test_excluded_files_are_in_verls_schema(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     published = write_rows(tmp_path / "raw.parquet", FLAT["olympiadbench"])
     texts = [row["extra_info"]["raw_problem"] for row in build("olympiadbench", published, tmp_path)]
     end = " Let's think step by step and output the final answer within \\boxed{}."  # verl's scripts
+    if kind == "qwen":
+        end = "\nPlease reason step by step, and put your final answer within \\boxed{}."
     extra = {"question": texts} if kind == "gsm8k" else {"split": ["test"] * len(texts)}
     verls = [
         {"prompt": [{"content": text + end}], "extra_info": {name: values[n] for name, values in extra.items()}}
