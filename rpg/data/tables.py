@@ -27,6 +27,7 @@ from rpg.rewards.extract import ANSWER_END, GSM8K_MARK, IN_DOLLARS, boxes
 
 # CJK ideographs, kana and hangul; full-width punctuation alone also occurs in English rows
 NOT_ENGLISH = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0002fa1f]")
+CHAT = re.compile(r"""\[\s*\{\s*['"](?:role|content|from|value)['"]""")  # as pandas writes a list of messages to a CSV
 DEGREES = re.compile(r"\s*(?:\^\s*\{?\s*\\circ\s*\}?|°)$")  # the answer to II-5 of AIME 2025 has them
 HYPHENS = str.maketrans("\u2212\u2010\u2011", "---")
 INTEGER = re.compile(r"[+-]?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.0*)?")
@@ -106,8 +107,9 @@ def to_problem(
     truth = answer_text(answer, place)
     if text is None or text != text or (isinstance(text, str) and not text.strip()):  # NaN
         return "empty problem"
-    if not isinstance(text, str):
-        raise UserError(f"{place}, question: {text!r:.80} is a {type(text).__name__}; write it as text")
+    if not isinstance(text, str) or CHAT.match(text):
+        kind = "chat in a text" if isinstance(text, str) else type(text).__name__
+        raise UserError(f"{place}, question: {text!r:.80} is a {kind}; write it as text, a chat in parquet or JSON")
     if source.split != "both" and NOT_ENGLISH.search(text):
         return "not English"
     if not truth:

@@ -245,6 +245,7 @@ def test_forms_of_a_table(tmp_path: Path, name: str, content: bytes, count: int)
         ("t.json", b'["1?", "2?"]', "'1?' has no column names"),
         # spellings or tests beside each other are not the parts of one answer
         ("t.jsonl", b'{"Q": "1?", "A": ["Denver", "The Broncos"]}', "is a list; write it as text"),
+        ("t.csv", b"Q,A\n\"[{'role': 'user', 'content': '1?'}]\",1\n", "is a chat in a text"),
         ("t.jsonl", b'{"Q": "1?", "A": true}', "is a bool"),
         ("t.jsonl", b'{"Q": "1?", "A": {"value": 1}}', "is a dict"),
         ("t.jsonl", b'{"Q": ["1?"], "A": "1"}', "question: ['1?'] is a list"),
