@@ -27,6 +27,7 @@ from rpg.rewards.extract import ANSWER_END, GSM8K_MARK, IN_DOLLARS, boxes
 
 # CJK ideographs, kana and hangul; full-width punctuation alone also occurs in English rows
 NOT_ENGLISH = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0002fa1f]")
+AS_TEXT = ('["', "['", "{'ground_truth'", '{"ground_truth"')  # Skywork-OR1 writes a list so, pandas a struct
 CHAT = re.compile(r"""\[\s*\{\s*['"](?:role|content|from|value)['"]""")  # as pandas writes a list of messages to a CSV
 DEGREES = re.compile(r"\s*(?:\^\s*\{?\s*\\circ\s*\}?|°)$")  # the answer to II-5 of AIME 2025 has them
 HYPHENS = str.maketrans("\u2212\u2010\u2011", "---")
@@ -92,8 +93,6 @@ def to_problem(
     if unknown := [name for name in (source.question, source.answer, *keep) if name not in row]:
         raise UserError(f"{place}: no column {unknown[0]!r}; it has {', '.join(map(repr, row)) or 'none'}")
     text, answer = row[source.question], row[source.answer]
-    if isinstance(answer, dict) and "ground_truth" in answer:  # verl's schema, in which DAPO-Math-17k is published
-        answer = answer["ground_truth"]
     if question(chat := {**row, "prompt": text}) is not None:
         systems.update(message.get("content") for message in text if message.get("role") == "system")
         turns = [message.get("role") for message in text if message.get("role") != "system"]
@@ -129,9 +128,11 @@ def answer_text(answer: Any, place: str) -> str:
         return ""
     if isinstance(answer, float) and abs(answer) >= 2**53:
         raise UserError(f"{place}, answer: {answer:.0f}, read as a float, may have lost digits; write it as text")
-    if isinstance(answer, str) and answer.startswith(('["', "['")):  # Skywork-OR1 writes a list as text
+    if isinstance(answer, str) and answer.startswith(AS_TEXT):
         with suppress(ValueError, SyntaxError):
             answer = ast.literal_eval(answer)
+    if isinstance(answer, dict) and "ground_truth" in answer:  # verl's schema, in which DAPO-Math-17k is published
+        return answer_text(answer["ground_truth"], place)
     if isinstance(answer, list) and len(answer) == 1:
         return answer_text(answer[0], place)
     if isinstance(answer, bool) or not isinstance(answer, (str, Real, Decimal)):

@@ -211,6 +211,7 @@ OBJECTS = b"[" + b",".join(LINES) + b"]"
     [
         ("t.csv", b"\xef\xbb\xbf" + SPREADSHEET, 10),
         ("t.tsv", TABLE.replace(b",", b"\t"), 10),
+        ("t.csv", TABLE + b"11?,\"{'ground_truth': '12', 'style': 'rule'}\"\n", 11),
         ("t.csv.gz", gzip.compress(TABLE, mtime=0), 10),
         ("t.json", b'{"version": "1", "data": ' + OBJECTS + b"}", 10),
         ("t.json", b"\n".join([*LINES, b'{"Q": "No answer?"}', b'{"Q": "Another type?", "A": 1.5}']), 11),
@@ -225,9 +226,9 @@ def test_forms_of_a_table(tmp_path: Path, name: str, content: bytes, count: int)
         (tmp_path / "part[1]/dataset_infos.json").write_text('{"default": {}}')
     origin = tmp_path / name.partition("/")[0]
     assert build("--from", origin, *QA, "--name", "t", "--test-rows", 2, "--out", tmp_path) == 0
-    rows = rows_of(tmp_path, "t")
-    assert len(rows["train"] + rows["test"]) == count
-    assert all(row["reward_model"]["ground_truth"].replace(".", "").isdigit() for row in rows["train"])
+    rows = [row for of_split in rows_of(tmp_path, "t").values() for row in of_split]
+    assert len(rows) == count
+    assert all(row["reward_model"]["ground_truth"].replace(".", "").isdigit() for row in rows)
 
 
 @pytest.mark.parametrize(
