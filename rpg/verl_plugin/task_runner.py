@@ -1,16 +1,36 @@
-"""verl's TaskRunner with our reward worker, our trainers and a watchdog, for which verl has no keys."""
+"""verl's TaskRunner with what verl has no keys for: our trainers, reward worker, log and a watchdog."""
 
 import faulthandler
 
 import ray
 from omegaconf import DictConfig
+from verl.experimental.reward_loop import reward_loop
 from verl.trainer.main_ppo import TaskRunnerV1
+from verl.trainer.ppo import metric_utils
+from verl.utils import tracking
 
 from rpg import verl_plugin
 from rpg.verl_plugin import external, watchdog
-from rpg.verl_plugin.patches import bootstrap, file_logger, reward_worker
+from rpg.verl_plugin.patches.bootstrap import bootstrap_metric
+from rpg.verl_plugin.patches.file_logger import AppendingFileLogger
+from rpg.verl_plugin.patches.reward_worker import RewardLoopWorker
 
 _VerlTaskRunner = TaskRunnerV1.__ray_metadata__.modified_class  # type: ignore[attr-defined]
+
+
+def install() -> None:
+    """Replace what verl looks up in the task runner's process."""
+    from verl.trainer.ppo.v1 import trainer_base
+
+    from rpg.verl_plugin import replay_buffer, trainer
+
+    trainer_base.TRAINER_REGISTRY.update(trainer.TRAINERS)  # verl's register_trainer rejects a known name
+    trainer_base.ReplayBuffer = replay_buffer.BatchByPrompt  # type: ignore[misc]
+    trainer_base.ReplayBufferAsync = replay_buffer.BatchByPromptAsync  # type: ignore[misc]
+    reward_loop.RewardLoopWorker = RewardLoopWorker  # type: ignore[misc]
+    metric_utils.bootstrap_metric = bootstrap_metric
+    tracking.FileLogger = AppendingFileLogger  # type: ignore[assignment, misc]
+    verl_plugin.install()  # verl imports external_lib only in its workers
 
 
 @ray.remote
@@ -19,16 +39,10 @@ class RPGTaskRunner(_VerlTaskRunner):
 
     def run(self, config: DictConfig) -> None:
         """Continue metrics.jsonl, then train as verl does, with verl's trainer of the configured mode and our mixin."""
-        from rpg.verl_plugin import trainer
-
         watchdog.arm(config.rpg.stall_limit, config.rpg.time_limit)
-        bootstrap.install()
-        file_logger.install()
-        reward_worker.install()
-        verl_plugin.install()  # verl imports external_lib only in its workers
+        install()
         for name in config.rpg.external_lib:
             external.load(name)
-        trainer.install()
         try:
             super().run(config)
         finally:

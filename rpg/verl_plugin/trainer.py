@@ -13,8 +13,7 @@ from omegaconf import DictConfig, open_dict
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.utils import Role
-from verl.trainer.ppo.v1 import trainer_base
-from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY, PPOTrainer
+from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 from verl.trainer.ppo.v1.trainer_colocate_async import PPOTrainerColocateAsync
 from verl.trainer.ppo.v1.trainer_separate_async import PPOTrainerSeparateAsync
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
@@ -26,7 +25,7 @@ from rpg.names import LOSSES, REVERSE
 from rpg.objectives import later_kl_baseline
 from rpg.verl_plugin import watchdog
 from rpg.verl_plugin.checkpoints import CompleteCheckpoints
-from rpg.verl_plugin.replay_buffer import BatchByPrompt, BatchByPromptAsync
+from rpg.verl_plugin.replay_buffer import BatchByPrompt
 from rpg.verl_plugin.step_warnings import StepWarnings
 from rpg.verl_plugin.worker import RPGActorRolloutRefWorker
 
@@ -100,15 +99,14 @@ class RPGTrainer(PPOTrainer):
         super().on_step_end()
         watchdog.arm(self.config.rpg.stall_limit, self.config.rpg.time_limit)
 
-    def on_validate_end(self) -> None:
-        """As in verl; a validation counts as well."""
-        super().on_validate_end()
-        watchdog.arm(self.config.rpg.stall_limit, self.config.rpg.time_limit)
-
     def _validate(self) -> dict[str, float]:
-        """As in verl, with the number of responses without a reward, which verl's accuracy counts as wrong."""
+        """As in verl, with the number of responses without a reward, which verl's accuracy counts as wrong.
+
+        A validation counts as progress as well.
+        """
         self._left_out_of_validation = 0
         metrics = super()._validate()
+        watchdog.arm(self.config.rpg.stall_limit, self.config.rpg.time_limit)
         return metrics | {LEFT_OUT_OF_VALIDATION: self._left_out_of_validation}
 
     def _refill(self, num_prompts: int) -> int:
@@ -125,7 +123,7 @@ class RPGTrainer(PPOTrainer):
         return self._add_prompts_to_generate(num_prompts)
 
     def _build_replay_buffer(self) -> BatchByPrompt:
-        """Return verl's replay buffer, which `install` makes a BatchByPrompt, connected to this trainer.
+        """Return verl's replay buffer, a BatchByPrompt (task_runner.py), connected to this trainer.
 
         Raises:
             TypeError: trainer.v1.sampler.custom_sampler is no BatchByPrompt.
@@ -206,14 +204,9 @@ class RPGTrainerSeparateAsync(RPGTrainer, CompleteCheckpoints, PPOTrainerSeparat
     """verl's trainer whose rollouts have GPUs of their own, with the above."""
 
 
-def install() -> None:
-    """Make verl build our trainers and replay buffers in this process.
-
-    They keep verl's names of modes: verl treats every mode but the literal "sync" as asynchronous, and its
-    register_trainer rejects a known name.
-    """
-    TRAINER_REGISTRY.update(
-        sync=RPGTrainerSync, colocate_async=RPGTrainerColocateAsync, separate_async=RPGTrainerSeparateAsync
-    )
-    trainer_base.ReplayBuffer = BatchByPrompt  # type: ignore[misc]
-    trainer_base.ReplayBufferAsync = BatchByPromptAsync  # type: ignore[misc]
+# by verl's names of modes: verl treats every mode but the literal "sync" as asynchronous
+TRAINERS = {
+    "sync": RPGTrainerSync,
+    "colocate_async": RPGTrainerColocateAsync,
+    "separate_async": RPGTrainerSeparateAsync,
+}

@@ -6,7 +6,7 @@ import pytest
 from omegaconf import OmegaConf
 from verl.experimental.reward_loop import reward_loop
 
-from rpg.verl_plugin.patches import reward_worker
+from rpg.verl_plugin.patches.reward_worker import RewardLoopWorker
 
 
 @pytest.mark.parametrize("asked", [False, True])
@@ -24,13 +24,11 @@ def test_a_tokenizers_code_is_run_where_it_is_asked_for(toy, tmp_path, monkeypat
     monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
     monkeypatch.setattr(reward_loop, "hf_tokenizer", reward_loop.hf_tokenizer)  # which ours replaces
     monkeypatch.setattr(reward_loop, "load_reward_manager", lambda *args, **kwargs: None)
-    monkeypatch.setattr(reward_loop, "RewardLoopWorker", reward_loop.RewardLoopWorker)
-    reward_worker.install()
     model = {"path": str(directory), "tokenizer_path": None, "trust_remote_code": asked}
     config = {
         "actor_rollout_ref": {"model": model},
         "reward": {"reward_model": {"enable": False}, "custom_reward_function": {"path": None}},
     }
-    made = reward_loop.RewardLoopWorker(OmegaConf.create(config))
+    made = RewardLoopWorker(OmegaConf.create(config))
     assert (type(made.input_tokenizer).__name__ == "Mine") is asked
     assert (tmp_path / "trace").exists() is asked

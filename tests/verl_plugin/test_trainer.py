@@ -59,13 +59,15 @@ def queue(monkeypatch):
 
 
 @pytest.fixture
-def build(queue, tmp_path):
+def build(queue, tmp_path, monkeypatch):
     """Return a function that makes our trainer at step 7, of 4 prompts with 3 responses, with these changes."""
     from verl.trainer.ppo.v1 import PPOTrainer, PPOTrainerColocateAsync, PPOTrainerSeparateAsync, PPOTrainerSync
 
-    from rpg.verl_plugin.trainer import RPGTrainer, install
+    from rpg.verl_plugin import replay_buffer
+    from rpg.verl_plugin.trainer import RPGTrainer
 
-    install()
+    for ours, name in (("BatchByPrompt", "ReplayBuffer"), ("BatchByPromptAsync", "ReplayBufferAsync")):
+        monkeypatch.setattr(f"verl.trainer.ppo.v1.trainer_base.{name}", getattr(replay_buffer, ours))
     verls = {
         "sync": PPOTrainerSync,
         "colocate_async": PPOTrainerColocateAsync,

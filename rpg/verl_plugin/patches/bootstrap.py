@@ -13,13 +13,6 @@ from typing import Any
 import numpy as np
 
 
-def install() -> None:
-    """Replace verl's bootstrap_metric; safe to call repeatedly."""
-    from verl.trainer.ppo import metric_utils
-
-    metric_utils.bootstrap_metric = bootstrap_metric
-
-
 def bootstrap_metric(
     data: Sequence[Any],
     subset_size: int,

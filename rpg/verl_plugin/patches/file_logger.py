@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from verl.utils import tracking
 
 from rpg.files.atomic import write_whole
 from rpg.logged import OF_VALIDATIONS, is_validation
@@ -49,8 +48,3 @@ class AppendingFileLogger:
 
     def finish(self) -> None:
         """Do nothing: no file is open."""
-
-
-def install() -> None:
-    """Make verl's Tracking of this process use AppendingFileLogger."""
-    tracking.FileLogger = AppendingFileLogger  # type: ignore[assignment, misc]

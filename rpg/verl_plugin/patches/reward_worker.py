@@ -111,8 +111,3 @@ def finite(result: dict[str, Any]) -> dict[str, Any]:
     if bad := [f"{key}={value}" for key, value in numbers.items() if not math.isfinite(value)]:
         raise ValueError(f"the reward function returned {', '.join(bad)}")
     return {**result, "reward_score": score, "reward_extra_info": extra}
-
-
-def install() -> None:
-    """Make the reward loops that this process starts use our worker."""
-    reward_loop.RewardLoopWorker = RewardLoopWorker  # type: ignore[misc]
