@@ -12,7 +12,7 @@ from verl.single_controller.base.decorator import Dispatch, register
 from verl.utils.device import get_device_name, get_vendor
 from verl.workers.engine import EngineRegistry
 from verl.workers.engine.fsdp import FSDPEngineWithLMHead
-from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
+from verl.workers.engine_workers import TrainingWorker
 
 from rpg.verl_plugin import external
 from rpg.verl_plugin.actor_loss import INPUTS, ActorLoss
@@ -136,7 +136,7 @@ class RPGReferencePolicy(TrainingWorker):
         return super().infer_batch(data)
 
 
-class RPGActorRolloutRefWorker(AnchorWorker, ActorRolloutRefWorker):
+class RPGActorRolloutRefWorker(AnchorWorker):
     """verl's worker of actor, rollout and reference; its config also has the section `rpg` (trainer.py)."""
 
     actor_worker_cls = RPGActor
