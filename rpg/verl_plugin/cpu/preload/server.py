@@ -13,11 +13,11 @@ import importlib
 import json
 import os
 import runpy
+import select
 import signal
 import socket
 import sys
 import tempfile
-import threading
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -88,15 +88,10 @@ def _keep(connection: socket.socket, child: int, files: list[int]) -> NoReturn:
     """Report the child's start and end to its client, and kill the child if the client is killed."""
     for file in files:
         os.close(file)
-
-    def end_with_the_client() -> None:
-        with contextlib.suppress(ConnectionError):
-            connection.recv(1)  # returns when the client ends
-        os.kill(child, signal.SIGKILL)
-
-    threading.Thread(target=end_with_the_client, daemon=True).start()
     with contextlib.suppress(BrokenPipeError):  # the client has ended
         connection.sendall(b"%d\n" % child)
+        select.select([connection, os.pidfd_open(child)], [], [])  # until one of them ends
+    os.kill(child, signal.SIGKILL)  # one that has ended keeps its id, and its status, until waitpid
     _, status = os.waitpid(child, 0)
     with contextlib.suppress(BrokenPipeError):
         connection.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
