@@ -20,7 +20,7 @@ class LossSpec:
         clip: "dual" for differentiable losses; for REINFORCE losses "none" or one of the paper's RPG-Style Clips:
             "dual" (the weight w A' with w dual-clipped, Eq. 4.1), "hard" (the clamped ratio wherever w stands,
             Remark F.2) or "ppo" (Algorithm 2).
-        kl_coef: beta, the coefficient of the divergence in J = E[A] - beta D; 1e-4 in the tables, also 1e-3 in Figure 9.
+        kl_coef: beta, the coefficient of the divergence in J = E[A] - beta D; 1e-4 in tables, also 1e-3 in Figure 9.
         clip_low, clip_high: w is clipped to [1 - clip_low, 1 + clip_high].
         clip_c: upper bound of w where the clipped quantity is negative (dual clip), above 1.
         clip_scope: what the clip of a differentiable loss acts on: "reward" (the reward term; the KL loss stays

@@ -15,6 +15,7 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
+from rpg.logged import MASS, MASS_ERROR
 from rpg.objectives.losses import MAX_LOG_RATIO
 from rpg.objectives.tokens import Summary, pooled
 from rpg.verl_plugin.policy_loss import MICRO_BATCH, MicroBatch, means
@@ -69,10 +70,10 @@ class ActorLoss:
         All ranks of the data-parallel group must call it.
 
         Returns:
-            off_policy/ess, the effective sample size (sum w)^2 / (n sum w^2) in (0, 1], where w is pi_theta / pi_old
-                times verl's rollout_is_weights; off_policy/kl, the mean of log mu - log pi_theta in nats per token, an
-                unbiased estimate of KL(mu || pi_theta) for the policy mu that sampled, and off_policy/mass, the mean of
-                pi_theta / mu, one of pi_theta's mass on the tokens that mu can sample, with mass_error, its standard
+            training/off_policy/ess, the effective sample size (sum w)^2 / (n sum w^2) in (0, 1], where w is
+                pi_theta / pi_old times verl's rollout_is_weights; .../kl, the mean of log mu - log pi_theta in nats per
+                token, an unbiased estimate of KL(mu || pi_theta) for the policy mu that sampled, and .../mass, the mean
+                of pi_theta / mu, one of pi_theta's mass on the tokens that mu can sample, with mass_error, its standard
                 error: only with rollout_log_probs; actor/rpg_*, only with a loss of ours: means, and the extremes of
                 pi_theta / pi_old.
             The mean of token_kl, in nats; 0 without a reference.
@@ -85,12 +86,12 @@ class ActorLoss:
         total = {name: math.fsum(sums[name] for sums, _ in micro_batches) for name in mine[0][0]}
         metrics = {}
         if total["weight_square"]:
-            metrics["off_policy/ess"] = total["weight"] ** 2 / (total["tokens"] * total["weight_square"])
+            metrics["training/off_policy/ess"] = total["weight"] ** 2 / (total["tokens"] * total["weight_square"])
         if total["sampled"]:
-            metrics["off_policy/kl"] = total["sampler_log_ratio"] / total["sampled"]
-            metrics["off_policy/mass"] = mass = total["mass"] / total["sampled"]
+            metrics["training/off_policy/kl"] = total["sampler_log_ratio"] / total["sampled"]
+            metrics[MASS] = mass = total["mass"] / total["sampled"]
             variance = max(0.0, total["mass_square"] / total["sampled"] - mass**2)
-            metrics["off_policy/mass_error"] = math.sqrt(variance / total["sampled"])
+            metrics[MASS_ERROR] = math.sqrt(variance / total["sampled"])
         if summaries := [summary for _, summary in micro_batches if summary is not None]:
             whole = pooled(summaries)
             metrics |= means(whole)

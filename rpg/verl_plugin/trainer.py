@@ -30,8 +30,6 @@ from rpg.verl_plugin.step_warnings import StepWarnings
 from rpg.verl_plugin.worker import RPGActorRolloutRefWorker
 
 ROLES = {Role.Actor, Role.ActorRollout, Role.ActorRolloutRef, Role.RefPolicy}  # ActorRolloutRefWorker has it
-# verl prefixes the actor's metrics with "actor/"; off-policy metrics go beside verl's staleness
-MOVED = {"actor/reference/": "reference/", "actor/off_policy/": "training/off_policy/"}
 
 
 class RPGTrainer(PPOTrainer):
@@ -185,10 +183,10 @@ class RPGTrainer(PPOTrainer):
         return {LEFT_OUT_OF_TRAINING: left_out, "training/groups_of_one": ones}
 
     def _update_actor(self, batch: Any, metrics: dict) -> Any:
+        """As in verl, without the "actor/" that it puts before metrics of ours that are none of the actor."""
         batch = super()._update_actor(batch, metrics)
-        for prefix, wanted in MOVED.items():
-            for key in [key for key in metrics if key.startswith(prefix)]:
-                metrics[wanted + key.removeprefix(prefix)] = metrics.pop(key)
+        for key in [key for key in metrics if key.startswith(("actor/reference/", "actor/training/"))]:
+            metrics[key.removeprefix("actor/")] = metrics.pop(key)
         return batch
 
 

@@ -75,10 +75,10 @@ def expected(some: list[dict[str, torch.Tensor]]) -> dict[str, float]:
                 mass.append(math.exp(-log_ratios[-1]))
     ess = sum(weights) ** 2 / (len(weights) * sum(w * w for w in weights))
     return {
-        "off_policy/ess": ess,
-        "off_policy/kl": sum(log_ratios) / len(log_ratios),
-        "off_policy/mass": sum(mass) / len(mass),
-        "off_policy/mass_error": statistics.pstdev(mass) / math.sqrt(len(mass)),
+        "training/off_policy/ess": ess,
+        "training/off_policy/kl": sum(log_ratios) / len(log_ratios),
+        "training/off_policy/mass": sum(mass) / len(mass),
+        "training/off_policy/mass_error": statistics.pstdev(mass) / math.sqrt(len(mass)),
     }
 
 
@@ -120,7 +120,7 @@ def test_what_is_not_finite_makes_the_gradient_nan(loss_mode, value, field):
     assert weights.grad.isnan().any()
     if field not in ("advantages", "ref_log_prob"):
         some[0]["response_mask"][2] = 0
-        assert found["off_policy/ess"] == pytest.approx(expected(some)["off_policy/ess"], rel=1e-5)
+        assert found["training/off_policy/ess"] == pytest.approx(expected(some)["training/off_policy/ess"], rel=1e-5)
 
 
 @pytest.mark.parametrize("field", [*INPUTS, "rollout_log_probs", "log_prob"])
@@ -185,5 +185,5 @@ def test_metrics_by_definition_do_not_depend_on_micro_batches(name, weights, par
     assert some == []
     some = rows(weights)
     assert found == pytest.approx(expected(some) | (of_the_loss(name, some) if ours else {}), rel=1e-5)
-    assert 0.5 < found["off_policy/ess"] < 0.95  # the weights do differ
+    assert 0.5 < found["training/off_policy/ess"] < 0.95  # the weights do differ
     assert not ours or found["actor/rpg_clipfrac_high"] > 0 < found["actor/rpg_clipfrac_low"]

@@ -31,7 +31,7 @@ VARIANTS = {
     "bf16": [*ADAMW, BF16, *TARGET, *OFFLOADED],
     "lora": [*ADAMW, FP32, "adapter=lora", "reference=old", *OFFLOADED],
 }
-COMPARED = ("actor/pg_loss", "actor/rpg_", "grad_norm", "off_policy/", "reference/", "lr")
+COMPARED = ("actor/pg_loss", "actor/rpg_", "grad_norm", "training/off_policy/", "reference/", "lr")
 BOUND = {"bf16": 0.1}
 # bfloat16, four ranks beside one, third iteration, whose weights are apart: a wrong mean is half or twice as large
 APART = 0.3

@@ -28,7 +28,7 @@ SPLIT = {
 }
 
 
-COMPARED = ("actor/pg_loss", "actor/rpg_", "grad_norm", "off_policy/", "reference/", "skipped_steps", "lr")
+COMPARED = ("actor/pg_loss", "actor/rpg_", "grad_norm", "training/off_policy/", "reference/", "skipped_steps", "lr")
 
 
 def measure(path: str, variants: dict[str, list[str]], flash: bool) -> None:

@@ -145,7 +145,7 @@ def skip_and_stop(case: tuple[str, str]) -> None:
         metrics = training.metrics[-1]
         assert metrics["skipped_steps"] == 1.0
         assert len(steps) == iteration + 1
-        ours = [value for name, value in metrics.items() if name.startswith(("actor/rpg_", "off_policy/"))]
+        ours = [value for name, value in metrics.items() if name.startswith(("actor/rpg_", "training/off_policy/"))]
         assert all(map(math.isfinite, ours)), metrics
     if case[0] == "every_k":
         assert training.worker.actor.reference.state.age <= 3  # an optimizer step that was not taken is none
