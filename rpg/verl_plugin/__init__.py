@@ -48,11 +48,11 @@ def install() -> None:
     from verl.workers.rollout.replica import RolloutReplica, RolloutReplicaRegistry
 
     def replica() -> type[RolloutReplica]:
-        from rpg.verl_plugin.patches.socket_name import vLLMReplica
+        from rpg.verl_plugin.patches.vllm_server import vLLMReplica
 
         return vLLMReplica
 
-    base._ROLLOUT_REGISTRY["vllm", "async"] = "rpg.verl_plugin.patches.socket_name.ServerAdapter"
+    base._ROLLOUT_REGISTRY["vllm", "async"] = "rpg.verl_plugin.patches.vllm_server.ServerAdapter"
     RolloutReplicaRegistry.register("vllm", replica)
 
 

@@ -76,7 +76,7 @@ class ActorLoss:
                 of pi_theta / mu, one of pi_theta's mass on the tokens that mu can sample, with mass_error, its standard
                 error: only with rollout_log_probs; actor/rpg_*, only with a loss of ours: means, and the extremes of
                 pi_theta / pi_old.
-            The mean of token_kl, in nats; 0 without a reference.
+            The mean of k3(pi_ref / pi_old), in nats per token; 0 without a reference.
         """
         mine, self._micro_batches = self._micro_batches, []
         assert mine, "no micro-batch since the last call"
@@ -99,24 +99,15 @@ class ActorLoss:
         return metrics, total["reference_kl"] / max(1.0, total["tokens"])
 
 
-def token_kl(old_log_prob: Tensor, ref_log_prob: Tensor) -> Tensor:
-    """Return k3(pi_ref / pi_old) = rho - 1 - log rho of every token; any shape, computed in float64.
-
-    The paper's section 2: its mean over x ~ pi_old is the KL of pi_old from pi_ref, without a ratio, because
-    pi_old sampled the tokens; never negative. log rho is clamped as in the losses.
-    """
-    log_rho = (ref_log_prob.double() - old_log_prob.double()).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
-    return torch.expm1(log_rho) - log_rho
-
-
 def _sums(
     log_prob: Tensor, inputs: dict[str, Tensor], rollout: Tensor | None, mask: Tensor, counted: Tensor
 ) -> dict[str, float]:
     """Return sums over a micro-batch's tokens; all tensors have shape (response tokens,).
 
     counted: mask and finite inputs of the loss. Of these tokens: their number, w times rollout_is_weights, its square,
-    and token_kl (0 without a reference). Of those with rollout_log_probs ("sampled"): their number, log mu - log
-    pi_theta, and pi_theta / mu ("mass") and its square.
+    and k3(pi_ref / pi_old) = rho - 1 - log rho, whose mean over x ~ pi_old is KL(pi_old, pi_ref), without negative
+    terms (0 without a reference). Of those with rollout_log_probs ("sampled"): their number, log mu - log pi_theta, and
+    pi_theta / mu ("mass") and its square.
     """
     old = inputs["old_log_probs"]
     weights = (log_prob - old).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp() * inputs.get("rollout_is_weights", 1.0)
@@ -124,7 +115,10 @@ def _sums(
     log_ratio = torch.full_like(log_prob, math.nan) if rollout is None else rollout - log_prob
     sampled = mask & log_ratio.isfinite()
     mass = (-log_ratio.double()).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp().masked_fill(~sampled, 0.0)
-    kl = token_kl(old, inputs["ref_log_prob"]) if "ref_log_prob" in inputs else torch.zeros_like(weights)
+    kl = torch.zeros_like(weights)
+    if "ref_log_prob" in inputs:
+        log_rho = (inputs["ref_log_prob"].double() - old.double()).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
+        kl = torch.expm1(log_rho) - log_rho
     on_device = {
         "tokens": counted.sum(),
         "weight": weights.sum(),

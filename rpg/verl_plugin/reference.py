@@ -68,7 +68,7 @@ class Reference:
             self.state = ReferenceState(updates=self.state.updates + 1)
 
     def end_iteration(self, steps: int, kl: float) -> None:
-        """Record the optimizer steps of this iteration and its token-level KL (actor_loss.token_kl)."""
+        """Record the optimizer steps of this iteration and its token-level KL (ActorLoss.take)."""
         self.state.age += steps
         self.state.kl_ema = self.kl_ema * self.state.kl_ema + (1 - self.kl_ema) * kl
 

@@ -13,13 +13,13 @@ CODE = """
 import ray
 ray.init(address="local", num_cpus=1, include_dashboard=False, log_to_driver=False)
 from rpg.verl_plugin import rollout
-from rpg.verl_plugin.patches import socket_name
+from rpg.verl_plugin.patches import vllm_server
 from verl.workers.rollout.base import get_rollout_class
 from verl.workers.rollout.replica import get_rollout_replica_class
-assert get_rollout_class("vllm", "async") is socket_name.ServerAdapter
-assert get_rollout_replica_class("vllm") is socket_name.vLLMReplica
-there = ray.get(ray.remote(socket_name.socket_id).remote())
-print("IDS", ray.get_runtime_context().get_job_id(), socket_name.socket_id(), there)
+assert get_rollout_class("vllm", "async") is vllm_server.ServerAdapter
+assert get_rollout_replica_class("vllm") is vllm_server.vLLMReplica
+there = ray.get(ray.remote(vllm_server.socket_id).remote())
+print("IDS", ray.get_runtime_context().get_job_id(), vllm_server.socket_id(), there)
 """
 
 
