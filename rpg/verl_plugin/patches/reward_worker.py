@@ -56,17 +56,18 @@ class RewardLoopWorker(reward_loop.RewardLoopWorker):
             RuntimeError: the response has no reward; the message names the response and the reason.
         """
         limit = None if self._in_child else self.config.rpg.reward_limit
+        clock = asyncio.timeout(limit)
         try:
-            async with asyncio.timeout(limit):
+            async with clock:
                 result = finite(await super().compute_score(data))
             result["reward_extra_info"] |= row_of(data)
-        except TimeoutError:
-            why = f"the reward took more than {limit} s (rpg.reward_limit)"
-            raise RuntimeError(self._left_out(data, why)) from None
-        except user_reward.RewardError as error:  # the adapter's message is complete
-            raise RuntimeError(self._left_out(data, str(error))) from error
-        except Exception as error:  # another reward manager or function may raise anything
-            raise RuntimeError(self._left_out(data, f"{type(error).__name__}: {error}")) from error
+        except Exception as error:  # a reward manager or function may raise anything
+            why = f"{type(error).__name__}: {error}"
+            if isinstance(error, user_reward.RewardError):  # the adapter's message is complete
+                why = str(error)
+            if clock.expired():
+                why = f"the reward took more than {limit} s (rpg.reward_limit)"
+            raise RuntimeError(self._left_out(data, why)) from error
         return result
 
     def _left_out(self, data: DataProto, why: str) -> str:

@@ -1,12 +1,46 @@
-"""Code beside a tokenizer is run only where the configuration asks for it."""
+"""The worker of rewards: the reason of a missing one, and code beside a tokenizer only where it is asked for."""
 
+import asyncio
 import json
+import math
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from omegaconf import OmegaConf
+from verl import DataProto
 from verl.experimental.reward_loop import reward_loop
 
+from rpg.files.atomic import LEFT_OUT
 from rpg.verl_plugin.patches.reward_worker import RewardLoopWorker
+
+
+@pytest.mark.parametrize(
+    ("seconds", "outcome", "why"),
+    [
+        (0, KeyError("gold"), "KeyError: 'gold'"),
+        (0, TimeoutError("no answer"), "TimeoutError: no answer"),  # the function's own
+        (0, {"reward_score": math.nan, "reward_extra_info": {}}, "ValueError: .* score=nan"),
+        (60, None, r"more than 0.05 s \(rpg.reward_limit\)"),
+    ],
+)
+def test_a_response_without_a_reward_is_left_out_with_the_reason(tmp_path, seconds, outcome, why):
+    async def run_single(_):
+        await asyncio.sleep(seconds)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    worker = object.__new__(RewardLoopWorker)
+    worker._in_child, worker.reward_manager = False, SimpleNamespace(run_single=run_single)
+    reward = {"custom_reward_function": {"path": "x"}}
+    run = {"rpg": {"reward_limit": 0.05}, "trainer": {"default_local_dir": str(tmp_path)}, "reward": reward}
+    worker.config = OmegaConf.create(run)
+    row = {"raw_prompt": [{"content": "1+1"}], "global_steps": 1, "uid": "u", "data_source": "s", "extra_info": {}}
+    data = DataProto(non_tensor_batch={key: np.array([value, None], dtype=object)[:1] for key, value in row.items()})
+    with pytest.raises(RuntimeError, match=f"^u of s: .*{why}$"):
+        asyncio.run(worker.compute_score(data))
+    assert json.loads((tmp_path / LEFT_OUT).read_text())["problem"] == "1+1"
 
 
 @pytest.mark.parametrize("asked", [False, True])
