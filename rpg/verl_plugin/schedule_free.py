@@ -32,14 +32,6 @@ class ScheduleFreeEngine:
     optimizer: Any
     _at_y = False
 
-    def _build_lr_scheduler(self, optimizer: Any) -> Any:
-        """Return verl's scheduler, or for schedule-free one that keeps the learning rate constant."""
-        if not is_schedule_free(optimizer):
-            return super()._build_lr_scheduler(optimizer)  # type: ignore[misc]
-        from torch.optim.lr_scheduler import ConstantLR
-
-        return ConstantLR(optimizer, factor=1.0)
-
     @contextmanager
     def train_mode(self, **kwargs: Any) -> Iterator[None]:
         """Return verl's training mode (weights and optimizer state on the device) with the weights at y.

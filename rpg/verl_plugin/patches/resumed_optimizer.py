@@ -26,8 +26,6 @@ class ConfiguredOptimizerEngine:
         configured = [{key: group[key] for key in SETTINGS if key in group} for group in optimizer.param_groups]
         super().load_checkpoint(*args, **kwargs)  # type: ignore[misc]
         scheduler.base_lrs = [settings["initial_lr"] for settings in configured]
-        for number, (group, settings) in enumerate(zip(optimizer.param_groups, configured, strict=True)):
-            factors = getattr(scheduler, "lr_lambdas", None)  # schedule-free's is constant
-            factor = factors[number](scheduler.last_epoch) if factors else 1.0
-            group.update(settings, lr=settings["initial_lr"] * factor)
+        for group, settings, factor in zip(optimizer.param_groups, configured, scheduler.lr_lambdas, strict=True):
+            group.update(settings, lr=settings["initial_lr"] * factor(scheduler.last_epoch))
         scheduler._last_lr = [group["lr"] for group in optimizer.param_groups]
