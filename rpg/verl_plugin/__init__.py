@@ -6,6 +6,8 @@ machines without a GPU. tests/verl_plugin/verl_contract.yaml lists the lines of 
 
 import importlib.util
 import os
+from functools import partial
+from pkgutil import resolve_name
 
 
 def on_cpu() -> bool:
@@ -45,15 +47,11 @@ def install() -> None:
     verl's classes have to be imported for it; vLLM is only when verl asks for a rollout. Safe to call more than once.
     """
     from verl.workers.rollout import base
-    from verl.workers.rollout.replica import RolloutReplica, RolloutReplicaRegistry
+    from verl.workers.rollout.replica import RolloutReplicaRegistry
 
-    def replica() -> type[RolloutReplica]:
-        from rpg.verl_plugin.patches.vllm_server import vLLMReplica
-
-        return vLLMReplica
-
-    base._ROLLOUT_REGISTRY["vllm", "async"] = "rpg.verl_plugin.patches.vllm_server.ServerAdapter"
-    RolloutReplicaRegistry.register("vllm", replica)
+    ours = "rpg.verl_plugin.patches.vllm_server"
+    base._ROLLOUT_REGISTRY["vllm", "async"] = f"{ours}.ServerAdapter"
+    RolloutReplicaRegistry.register("vllm", partial(resolve_name, f"{ours}.vLLMReplica"))
 
 
 def vllm_plugin() -> None:

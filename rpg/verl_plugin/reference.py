@@ -52,18 +52,14 @@ class Reference:
     kl_ema: float = 0.9
     state: ReferenceState = field(default_factory=ReferenceState)
 
-    @property
-    def due(self) -> bool:
-        """Whether the next iteration begins with pi_ref <- pi_theta; equal on every rank."""
-        if self.mode == "every_k":
-            return self.state.age >= self.every_k  # type: ignore[operator]
-        if self.mode == "kl_target":
-            return self.state.kl_ema > self.kl_target  # type: ignore[operator]
-        return False
-
     def begin_iteration(self) -> None:
-        """Renew pi_ref if that is due. Called before the reference log-probs, when pi_theta is pi_old."""
-        if self.due:
+        """Renew pi_ref if that is due, as it then is on every rank.
+
+        Called before the reference log-probs, when pi_theta is pi_old.
+        """
+        is_old = self.mode == "every_k" and self.state.age >= self.every_k  # type: ignore[operator]
+        is_far = self.mode == "kl_target" and self.state.kl_ema > self.kl_target  # type: ignore[operator]
+        if is_old or is_far:
             copy_shards(readable_state(self.actor), readable_state(self.model))
             self.state = ReferenceState(updates=self.state.updates + 1)
 

@@ -148,8 +148,7 @@ class RPGActorRolloutRefWorker(AnchorWorker):
         register_engine()
         for name in self.config.rpg.external_lib:
             external.load(name)
-        if self.config.model.get("use_fused_kernels"):
-            fused_head.install()
+        fused_head.install()
         super().init_model()
         if self.actor is None:
             return

@@ -21,7 +21,7 @@ _verls_units = fsdp_utils._select_fsdp2_wrap_targets
 
 
 def install() -> None:
-    """Make verl shard the lm_head of models with the fused kernel in the outermost unit. Safe to call repeatedly."""
+    """Make verl shard the lm_head of a model with the fused kernel in the outermost unit. Safe to call repeatedly."""
     fsdp_utils._select_fsdp2_wrap_targets = _units
 
 
