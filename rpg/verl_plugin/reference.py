@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 
+from rpg.files.integrity import REFERENCE
 from rpg.names import MOVING_REFERENCES as MOVING
 
 
@@ -72,22 +73,23 @@ class Reference:
         """Return reference/age, reference/updates, reference/kl_ema."""
         return {f"reference/{key}": float(value) for key, value in asdict(self.state).items()}
 
-    def save(self, directory: Path) -> None:
-        """Write the state and, for a moving model, this rank's shards."""
-        directory.mkdir(parents=True, exist_ok=True)
+    def save(self, actor: Path) -> None:
+        """Write the state and, for a moving model, this rank's shards. actor: the actor's directory of a checkpoint."""
+        path = _file(actor)
+        path.parent.mkdir(parents=True, exist_ok=True)
         written: dict[str, Any] = {"state": asdict(self.state)}
         if self.mode in MOVING:
             written["shards"] = {name: local(tensor).clone() for name, tensor in readable_state(self.model).items()}
-        torch.save(written, directory / _file_name())
+        torch.save(written, path)
 
-    def load(self, directory: Path) -> None:
+    def load(self, actor: Path) -> None:
         """Restore what `save` wrote with the same number of ranks; a fixed reference may begin to move.
 
         Raises:
             FileNotFoundError: it was written with mode=old or on another number of ranks.
             ValueError: mode=fixed, and the checkpoint's reference has moved.
         """
-        path = directory / _file_name()
+        path = _file(actor)
         written = torch.load(path, map_location="cpu", weights_only=True)
         if "shards" in written and self.mode not in MOVING:
             raise ValueError(f"{path}: this reference has moved: resume with the rpg.reference.mode that moved it")
@@ -106,8 +108,9 @@ def readable_state(module: torch.nn.Module) -> dict[str, Tensor]:
     return module.state_dict()
 
 
-def _file_name() -> str:
-    return f"world_size_{torch.distributed.get_world_size()}_rank_{torch.distributed.get_rank()}.pt"
+def _file(actor: Path) -> Path:
+    ranks, rank = torch.distributed.get_world_size(), torch.distributed.get_rank()
+    return actor.parent / REFERENCE / f"world_size_{ranks}_rank_{rank}.pt"
 
 
 def local(tensor: Tensor) -> Tensor:

@@ -15,8 +15,6 @@ from rpg.verl_plugin.patches.bootstrap import bootstrap_metric
 from rpg.verl_plugin.patches.file_logger import AppendingFileLogger
 from rpg.verl_plugin.patches.reward_worker import RewardLoopWorker
 
-_VerlTaskRunner = TaskRunnerV1.__ray_metadata__.modified_class  # type: ignore[attr-defined]
-
 
 def install() -> None:
     """Replace what verl looks up in the task runner's process."""
@@ -34,7 +32,7 @@ def install() -> None:
 
 
 @ray.remote
-class RPGTaskRunner(_VerlTaskRunner):
+class RPGTaskRunner(TaskRunnerV1.__ray_metadata__.modified_class):  # type: ignore[attr-defined]
     """verl's V1 task runner, passed to verl's run_ppo as task_runner_class."""
 
     def run(self, config: DictConfig) -> None:

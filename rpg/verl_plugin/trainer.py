@@ -21,10 +21,11 @@ from verl.workers.utils.padding import response_to_nested
 
 from rpg.files.atomic import LEFT_OUT
 from rpg.logged import ALL_GROUPS, BATCH, LEFT_OUT_OF_TRAINING, LEFT_OUT_OF_VALIDATION
-from rpg.names import LOSSES, REVERSE
+from rpg.names import LOSSES
 from rpg.objectives import later_kl_baseline
 from rpg.verl_plugin import watchdog
 from rpg.verl_plugin.checkpoints import CompleteCheckpoints
+from rpg.verl_plugin.policy_loss import spec_from_actor_config
 from rpg.verl_plugin.replay_buffer import BatchByPrompt
 from rpg.verl_plugin.step_warnings import StepWarnings
 from rpg.verl_plugin.worker import RPGActorRolloutRefWorker
@@ -76,9 +77,9 @@ class RPGTrainer(PPOTrainer):
 
     def _compute_advantage(self, batch: KVBatchMeta, metrics: dict) -> KVBatchMeta:
         """As in verl; with kl_scope=response and a reference also the baseline of the later KL terms, as a field."""
-        loss = self.config.actor_rollout_ref.actor.policy_loss
-        divergence, *_ = LOSSES.get(loss.loss_mode, ("",))
-        if self.has_reference and divergence in REVERSE and loss.get("kl_scope") == "response":
+        actor = self.config.actor_rollout_ref.actor
+        loss = actor.policy_loss.loss_mode
+        if self.has_reference and loss in LOSSES and spec_from_actor_config(loss, actor).has_later:
             assert batch.partition_id is not None  # verl names one for every batch of a step
             fields = ["uid", "response_mask", "old_log_probs", "ref_log_prob"]
             data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=fields)
@@ -98,10 +99,7 @@ class RPGTrainer(PPOTrainer):
         watchdog.arm(self.config.rpg.stall_limit, self.config.rpg.time_limit)
 
     def _validate(self) -> dict[str, float]:
-        """As in verl, with the number of responses without a reward, which verl's accuracy counts as wrong.
-
-        A validation counts as progress as well.
-        """
+        """As in verl, with the number of responses without a reward, which its accuracy counts as wrong; progress, too."""
         self._left_out_of_validation = 0
         metrics = super()._validate()
         watchdog.arm(self.config.rpg.stall_limit, self.config.rpg.time_limit)

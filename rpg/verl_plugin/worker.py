@@ -9,6 +9,7 @@ import torch
 import verl.utils.tensordict_utils as tu
 from tensordict import TensorDict
 from verl.single_controller.base.decorator import Dispatch, register
+from verl.utils import fsdp_utils
 from verl.utils.device import get_device_name, get_vendor
 from verl.workers.engine import EngineRegistry
 from verl.workers.engine.fsdp import FSDPEngineWithLMHead
@@ -25,7 +26,7 @@ from rpg.verl_plugin.schedule_free import ScheduleFreeEngine
 
 
 class RPGEngine(ResponseHeadEngine, ScheduleFreeEngine, ConfiguredOptimizerEngine, FSDPEngineWithLMHead):
-    """verl's engine for language models under fsdp and fsdp2; knows on every rank whether it skipped the last step."""
+    """verl's engine for language models under fsdp2; knows on every rank whether it skipped the last step."""
 
     last_step_skipped = False
 
@@ -45,10 +46,7 @@ def register_engine() -> None:
         return
     device = os.getenv("VERL_ENGINE_DEVICE") or get_device_name()  # as in the look-up
     vendor = os.getenv("VERL_ENGINE_VENDOR") or get_vendor()
-    register = EngineRegistry.register(
-        model_type="language_model", backend=["fsdp", "fsdp2"], device=device, vendor=vendor
-    )
-    register(RPGEngine)
+    EngineRegistry.register(model_type="language_model", backend="fsdp2", device=device, vendor=vendor)(RPGEngine)
 
 
 class RPGActor(TrainingWorker):
@@ -104,23 +102,19 @@ class RPGActor(TrainingWorker):
         return tu.get_tensordict(tensor_dict={}, non_tensor_dict={"metrics": metrics})
 
     def save_checkpoint(self, local_path, hdfs_path=None, global_step=0, max_ckpt_to_keep=None) -> None:
-        """Save the actor into local_path as verl does, and the reference into `reference` beside it.
+        """Save the actor into local_path as verl does, and the reference beside it.
 
         max_ckpt_to_keep is not passed on: checkpoints.py removes old ones, once this one is complete.
         """
         super().save_checkpoint(local_path, hdfs_path, global_step, None)
         if self.reference is not None and local_path is not None:
-            self.reference.save(_beside(local_path))
+            self.reference.save(Path(local_path))
 
     def load_checkpoint(self, local_path, hdfs_path=None, del_local_after_load=False) -> None:
         """Load what save_checkpoint wrote."""
         super().load_checkpoint(local_path, hdfs_path, del_local_after_load)
         if self.reference is not None and local_path is not None:
-            self.reference.load(_beside(local_path))
-
-
-def _beside(actor_path: str) -> Path:
-    return Path(actor_path).parent / "reference"
+            self.reference.load(Path(local_path))
 
 
 class RPGReferencePolicy(TrainingWorker):
@@ -148,7 +142,7 @@ class RPGActorRolloutRefWorker(AnchorWorker):
         register_engine()
         for name in self.config.rpg.external_lib:
             external.load(name)
-        fused_head.install()
+        fsdp_utils._select_fsdp2_wrap_targets = fused_head.units
         super().init_model()
         if self.actor is None:
             return
@@ -162,5 +156,4 @@ class RPGActorRolloutRefWorker(AnchorWorker):
             reference = Reference(self.actor.engine.module, self.ref.engine.module, **settings)
             self.actor.reference = self.ref.reference = reference
         self.actor.nonfinite_limit = self.config.rpg.nonfinite_limit
-        ppo_loss: Any = self.loss_fn
-        self.actor.set_loss_fn(ActorLoss(ppo_loss, has_reference))
+        self.actor.set_loss_fn(ActorLoss(self.loss_fn, has_reference))  # type: ignore[arg-type]

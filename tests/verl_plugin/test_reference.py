@@ -61,9 +61,9 @@ def test_files(tmp_path):
             saved, loaded = made(mode), made(mode)
             learn(saved.model)
             saved.end_iteration(STEPS, 0.25)
-            saved.save(tmp_path / mode)
-            loaded.load(tmp_path / mode)
+            saved.save(tmp_path / mode / "actor")
+            loaded.load(tmp_path / mode / "actor")
             assert loaded.state == saved.state
             assert torch.equal(loaded.model.weight, saved.model.weight) is (mode == "every_k")
         with pytest.raises(ValueError, match="has moved"):
-            made("fixed").load(tmp_path / "every_k")
+            made("fixed").load(tmp_path / "every_k" / "actor")

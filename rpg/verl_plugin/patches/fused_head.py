@@ -20,9 +20,13 @@ from rpg.names import logit_changes
 _verls_units = fsdp_utils._select_fsdp2_wrap_targets
 
 
-def install() -> None:
-    """Make verl shard the lm_head of a model with the fused kernel in the outermost unit. Safe to call repeatedly."""
-    fsdp_utils._select_fsdp2_wrap_targets = _units
+def units(model: Any, classes: Any) -> list:
+    """Return verl's units, without the lm_head of a model with the fused kernel: it is in the outermost one."""
+    modules = _verls_units(model, classes)
+    if getattr(model, "_verl_fused_kernels_backend", None) is None:  # verl sets it on models with the kernel
+        return modules
+    head = model.get_output_embeddings()
+    return [module for module in modules if module is not head]
 
 
 def refuse(model: Any) -> None:
@@ -36,11 +40,3 @@ def refuse(model: Any) -> None:
             f"actor_rollout_ref.model.use_fused_kernels=true: verl's kernel leaves out {', '.join(changes)}; set it to "
             "false (an adapter: or leave lm_head out of actor_rollout_ref.model.target_modules)"
         )
-
-
-def _units(model: Any, classes: Any) -> list:
-    modules = _verls_units(model, classes)
-    if getattr(model, "_verl_fused_kernels_backend", None) is None:  # verl sets it on models with the kernel
-        return modules
-    head = model.get_output_embeddings()
-    return [module for module in modules if module is not head]

@@ -15,13 +15,8 @@ FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signa
 def main() -> None:
     address, *arguments = sys.argv[1:]
     connection = socket.socket(socket.AF_UNIX)
-    files = []  # child programs would inherit it
-    for name in os.listdir("/proc/self/fd"):
-        try:
-            if os.get_inheritable(int(name)):
-                files.append(int(name))
-        except OSError:  # the closed descriptor of the listing itself
-            continue
+    listed = map(int, os.listdir("/proc/self/fd"))  # one is of the listing itself, and closed
+    files = [file for file in listed if os.path.exists(f"/proc/self/fd/{file}") and os.get_inheritable(file)]
     connection.connect(address)
     request = {
         "arguments": arguments,
