@@ -99,7 +99,7 @@ class RPGTrainer(PPOTrainer):
         watchdog.arm(self.config.rpg.stall_limit, self.config.rpg.time_limit)
 
     def _validate(self) -> dict[str, float]:
-        """As in verl, with the number of responses without a reward, which its accuracy counts as wrong; progress, too."""
+        """As in verl, with the number of responses without a reward, which accuracy counts as wrong; it is progress."""
         self._left_out_of_validation = 0
         metrics = super()._validate()
         watchdog.arm(self.config.rpg.stall_limit, self.config.rpg.time_limit)

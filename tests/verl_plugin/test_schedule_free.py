@@ -1,14 +1,14 @@
 """The schedule-free optimizer under FSDP2 against one that is switched by hand."""
 
+from collections.abc import Callable
+from contextlib import contextmanager, nullcontext
+
 import torch
 from schedulefree import AdamWScheduleFree
-from tiny_fsdp import batches, build, full_state, log_prob, process_group, unsharded
+from tiny_fsdp import VOCABULARY, build, process_group, unsharded
+from torch.distributed.tensor import DTensor
 
-from rpg.objectives import LossSpec, token_loss
 from rpg.verl_plugin.schedule_free import ScheduleFreeEngine
-
-STEPS = 2  # optimizer steps an iteration
-SPEC = LossSpec.parse("rpg_rf_urkl_clip_ppo", kl_coef=0.1, clip_low=0.2, clip_high=0.28)
 
 
 class PlainEngine:
@@ -26,49 +26,45 @@ class Engine(ScheduleFreeEngine, PlainEngine):
     """The order of the worker's engine."""
 
 
-def old_log_probs(engine: PlainEngine, data: list[torch.Tensor]) -> list[torch.Tensor]:
+def state(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    parts = module.state_dict().items()
+    return {name: (part.full_tensor() if isinstance(part, DTensor) else part).clone() for name, part in parts}
+
+
+def iterate(engine: PlainEngine, mini_batches: torch.Tensor, outer: Callable, inner: Callable) -> list[dict]:
+    """Return the weights after each optimizer step and after the iteration, whose old outputs are in the loss."""
     with torch.no_grad():
-        return [log_prob(engine.module, tokens) for tokens in data]
-
-
-def step(engine: PlainEngine, tokens: torch.Tensor, old: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Return the weights after an optimizer step."""
-    advantages = 1.0 - 2.0 * (tokens[:, 1:] % 2)  # reward 1 for every even token: something to learn
-    x = log_prob(engine.module, tokens)
-    loss, _ = token_loss(SPEC, log_prob=x, old_log_prob=old, advantages=advantages)
-    loss.mean().backward()
-    engine.optimizer.step()
-    engine.optimizer.zero_grad()
-    return full_state(engine.module)
-
-
-def iterate(engine: Engine, data: list[torch.Tensor]) -> list[dict[str, torch.Tensor]]:
-    """Return the weights after each optimizer step, as in verl's worker, which enters the mode twice."""
-    old, seen = old_log_probs(engine, data), []
-    with engine.train_mode():
-        for tokens, o in zip(data, old, strict=True):
-            with engine.train_mode():
-                seen.append(step(engine, tokens, o))
-    return seen
-
-
-def iterate_by_hand(engine: PlainEngine, data: list[torch.Tensor]) -> list[dict[str, torch.Tensor]]:
-    """Return the same without our engine and FSDP, with train() and eval() called as in the paper."""
-    old = old_log_probs(engine, data)
-    engine.optimizer.train()
-    seen = [step(engine, tokens, o) for tokens, o in zip(data, old, strict=True)]
-    engine.optimizer.eval()
-    return seen
+        old = [engine.module(tokens) for tokens in mini_batches]
+    seen = []
+    with outer():
+        for tokens, before in zip(mini_batches, old, strict=True):
+            with inner():
+                outputs = engine.module(tokens)
+                fit = torch.nn.functional.cross_entropy(outputs.flatten(0, 1), tokens.roll(-1, 1).flatten())
+                (fit + (outputs - before).square().mean()).backward()
+                engine.optimizer.step()
+                engine.optimizer.zero_grad()
+                seen.append(state(engine.module))
+    return [*seen, state(engine.module)]
 
 
 def test_gradients_at_y_and_everything_else_at_x():
+    """As verl's worker, which enters the mode for an iteration and again for each mini-batch."""
     with process_group():
         ours, by_hand = Engine(build()), PlainEngine(unsharded())
+
+        @contextmanager
+        def at_y():
+            by_hand.optimizer.train()
+            yield
+            by_hand.optimizer.eval()
+
         for iteration in range(20):
-            data = batches(iteration, STEPS)
-            at_y, at_x = iterate(ours, data), full_state(ours.module)
-            expected = [*iterate_by_hand(by_hand, data), full_state(by_hand.module)]
+            generator = torch.Generator().manual_seed(iteration)
+            mini_batches = torch.randint(VOCABULARY, (2, 4, 6), generator=generator)
+            found = iterate(ours, mini_batches, ours.train_mode, ours.train_mode)
             # one rank: the same kernels on the same numbers, so bit for bit
-            torch.testing.assert_close([*at_y, at_x], expected, rtol=0, atol=0)
-            apart = max((at_y[-1][name] - tensor).abs().max() for name, tensor in at_x.items())
+            expected = iterate(by_hand, mini_batches, at_y, nullcontext)
+            torch.testing.assert_close(found, expected, rtol=0, atol=0)
+            apart = max((found[-2][name] - tensor).abs().max() for name, tensor in found[-1].items())
             assert apart > 1e-4, "x and y are the same point: nothing was tested"

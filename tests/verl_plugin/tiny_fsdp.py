@@ -14,7 +14,6 @@ import torch
 import torch.multiprocessing
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
-from torch.distributed.tensor import DTensor
 
 VOCABULARY, WIDTH = 11, 6  # neither is even: with two ranks the shards differ in size
 
@@ -76,21 +75,3 @@ def build() -> torch.nn.Module:
     mesh = init_device_mesh("cpu", (torch.distributed.get_world_size(),))
     fully_shard(model[1], mesh=mesh)
     return fully_shard(model, mesh=mesh)
-
-
-def log_prob(model: torch.nn.Module, tokens: torch.Tensor) -> torch.Tensor:
-    """Return log pi(next token) of tokens (batch, length + 1): (batch, length)."""
-    logits = model(tokens[:, :-1])
-    return torch.log_softmax(logits, dim=-1).gather(-1, tokens[:, 1:, None]).squeeze(-1)
-
-
-def full_state(model: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """Return a gathered copy of all weights; every rank must call it."""
-    state = model.state_dict().items()
-    return {name: (part.full_tensor() if isinstance(part, DTensor) else part).clone() for name, part in state}
-
-
-def batches(iteration: int, mini_batches: int) -> list[torch.Tensor]:
-    """Return an iteration's mini-batches of 4 rows of tokens."""
-    generator = torch.Generator().manual_seed(1000 + iteration)
-    return list(torch.randint(VOCABULARY, (mini_batches, 4, 6), generator=generator))
