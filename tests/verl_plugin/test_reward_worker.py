@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import math
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,31 +13,22 @@ from verl.experimental.reward_loop import reward_loop
 from rpg.files.atomic import LEFT_OUT
 from rpg.verl_plugin.patches.reward_worker import RewardLoopWorker
 
+LIMIT = r"the reward took more than 0.05 s \(rpg.reward_limit\)"
 
-@pytest.mark.parametrize(
-    ("seconds", "outcome", "why"),
-    [
-        (0, KeyError("gold"), "KeyError: 'gold'"),
-        (0, TimeoutError("no answer"), "TimeoutError: no answer"),  # the function's own
-        (0, {"reward_score": math.nan, "reward_extra_info": {}}, "ValueError: .* score=nan"),
-        (60, None, r"more than 0.05 s \(rpg.reward_limit\)"),
-    ],
-)
-def test_a_response_without_a_reward_is_left_out_with_the_reason(tmp_path, seconds, outcome, why):
+
+@pytest.mark.parametrize(("seconds", "why"), [(0, "TimeoutError: no answer"), (60, LIMIT)])
+def test_a_rewards_own_time_out_is_not_the_limit(tmp_path, seconds, why):
     async def run_single(_):
         await asyncio.sleep(seconds)
-        if isinstance(outcome, Exception):
-            raise outcome
-        return outcome
+        raise TimeoutError("no answer")
 
     worker = object.__new__(RewardLoopWorker)
     worker._in_child, worker.reward_manager = False, SimpleNamespace(run_single=run_single)
-    reward = {"custom_reward_function": {"path": "x"}}
-    run = {"rpg": {"reward_limit": 0.05}, "trainer": {"default_local_dir": str(tmp_path)}, "reward": reward}
-    worker.config = OmegaConf.create(run)
-    row = {"raw_prompt": [{"content": "1+1"}], "global_steps": 1, "uid": "u", "data_source": "s", "extra_info": {}}
+    reward, where = {"custom_reward_function": {"path": "x"}}, {"default_local_dir": str(tmp_path)}
+    worker.config = OmegaConf.create({"rpg": {"reward_limit": 0.05}, "trainer": where, "reward": reward})
+    row = {"raw_prompt": [{"content": "1+1"}], "global_steps": 1, "uid": "u", "data_source": "s"}
     data = DataProto(non_tensor_batch={key: np.array([value, None], dtype=object)[:1] for key, value in row.items()})
-    with pytest.raises(RuntimeError, match=f"^u of s: .*{why}$"):
+    with pytest.raises(RuntimeError, match=f"^u of s: {why}$"):
         asyncio.run(worker.compute_score(data))
     assert json.loads((tmp_path / LEFT_OUT).read_text())["problem"] == "1+1"
 

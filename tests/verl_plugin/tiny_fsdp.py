@@ -47,10 +47,11 @@ def on_ranks(world_size: int, function: Callable, *arguments, engines: bool = Fa
     They are forked from one process that has imported torch and the test, and with `engines` verl's engines, unless an
     earlier test of this session has started it.
     """
-    multiprocessing.set_forkserver_preload([function.__module__, *(["verl_engines"] if engines else [])])
+    multiprocessing.set_forkserver_preload([function.__module__, *(["rpg.verl_plugin.worker"] if engines else [])])
     with pytest.MonkeyPatch.context() as patch:
         # Python 3.11's fork server ignores the sys.path that it is given, and then a failed import
         patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
+        patch.setenv("VERL_PLATFORM", "cpu")  # which verl's engines read when they are imported
         forkserver.ensure_running()
     with tempfile.TemporaryDirectory() as directory:
         torch.multiprocessing.start_processes(
