@@ -10,7 +10,7 @@ ANSWER_END = "answer_end"  # of a few-shot row's extra_info: the text that ends 
 TAIL_CHARS = 300  # only the end of a response is read, as in DAPO's score and verl's
 
 # "Answer:", "**Answer:**", "**Answer**:", "Final answer :", with an ASCII or a full-width colon
-ANSWER_MARK = re.compile(r"(?<![a-z])answer[*_ \t]{0,4}[:\uff1a][*_ \t]*", re.IGNORECASE)
+ANSWER_MARK = re.compile(r"(?<![a-z])answer[*_ \t]{0,4}[:\uff1a][*_} \t]*", re.IGNORECASE)
 # "So the answer is 12.", as the last sentence; nothing before it may revoke it
 STATEMENT = re.compile(
     r"(?:(?s:.*)[.!?:\n]\s*|)[*_ \t]*(?:(?:so|thus|hence|therefore),?\s+)?(?:the|my|our)\s+"

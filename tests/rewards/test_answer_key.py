@@ -26,6 +26,7 @@ BESIDE_TEXT = (
 RESPONSES = [
     ("**Answer:** 12", 1, "12"),
     ("**Answer**: 12", 1, "12"),
+    (r"\textbf{Answer:} 12", 1, "12"),
     ("Answer\uff1a12", 1, "12"),
     ("Answer:\n\n$12$", 1, "$12$"),
     ("Answer:12\r\n", 1, "12"),

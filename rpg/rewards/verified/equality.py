@@ -20,7 +20,7 @@ from rpg.rewards.verified.evaluate import (
     variables,
 )
 from rpg.rewards.verified.formula import COUNTERS, DECIMAL, Node, Unreadable, number, read_formula, substituted
-from rpg.rewards.verified.normalize import DOUBT
+from rpg.rewards.verified.normalize import DOUBT, without_text
 from rpg.rewards.verified.structure import (
     ABSOLUTE,
     FLIPPED,
@@ -38,7 +38,7 @@ from rpg.rewards.verified.structure import (
     names_value,
     read,
 )
-from rpg.rewards.verified.values import TEXT, same_value
+from rpg.rewards.verified.values import same_value
 
 MAX_ITEMS = 40  # length of a list, to bound the matching
 End = Fraction | float  # an end of a region; floats are infinities
@@ -55,16 +55,21 @@ FAMILY = re.compile(  # \\frac{\\pi}{3} + 2k\\pi or (2k+1)\\pi: no other letter,
     r"(?:[-+0-9\s,;()\[\]=]|/(?=[0-9])|(?:[kmn]|\(2[kmn][-+]1\))(?=\s*\\pi)|(?<=\\pi)\s*[kmn](?!\s*\\pi)|and|or|"
     r"\\(?:pi|frac|pm)(?![a-z])|\\?\{|\\?\}(?!\s*\{)|\}\s*\{[0-9]+\}|[a-zA-Z]\s*=|\\text\s*\{[^{}]*\})+"
 )
-ANY_INTEGER = re.compile(  # after \frac{\pi}{4} + k\pi
-    r"[\s,;(]+(?:(?:where|for|with|and) )?(?:(?:any|all|some) )?"
-    r"(?:integers? ([a-z])|([a-z])\s*\\in\s*(?:\\mathbb\s*\{Z\}|Z)|([a-z]) (?:is|be) an? integer)(?:\)|\s*\\\})?$"
+SOME = (  # what a letter stands for, at the end of an answer
+    r"(?<![-+=])[\s,;(]+(?:(?:where|for|with|and) )?(?:(?:any|all|some) )?"
+    r"(?:{0}s? ({2})|({2})\s*\\in\s*(?:\\mathbb\s*\{{{1}\}}|{1})|({2}) (?:is|are|be) (?:an? |any )?{0}s?)"
+)
+ANY_INTEGER = re.compile(SOME.format("integer", "Z", "[a-z]") + r"(?:\)|\s*\\\})?$")  # after \frac{\pi}{4} + k\pi
+ANY_CONSTANT = re.compile(
+    SOME.format("(?:arbitrary |real )*(?:constant|number)", "R", r"[A-Za-z](?:_\w)?(?: ?, ?[A-Za-z](?:_\w)?)*")
+    + r"\)?$"
 )
 SET_OF = re.compile(r"\\\{\s*(\w)\s*[|:](?=\s*\1\s*=)")  # \{x | x = k\pi, k \in Z\}
 FOR_ALL = re.compile(
     r"(?<=\S)[\s,;(]*(?:\\text\s*\{\s*)?(?:\\forall|for (?:all|any|every|each)(?![a-z]|[\s}]*[0-9])).*$"
 )
 NATURAL = re.compile(  # after a_n = 2^n - 1
-    r"[\s,;(]+[a-z]\s*\\in\s*(?:\\mathbb\s*\{[NZ]\}|[NZ])\s*(?:[_^]\s*\{?\s*[*+]\s*\}?)?\s*\)?$"
+    r"[\s,;(]+[a-z]\s*\\in\s*(?:\\mathbb\s*\{[NZ]\}|[NZ])\s*(?:[_^]\s*\{?\s*[*+]?\s*\}?)?\s*\)?$"
 )
 LIMITED = re.compile(
     rf"=|\\(?:ne|setminus)(?![a-z])|\b(?:otherwise|rational|even|odd|prime)\b|{DOUBT.pattern}", re.IGNORECASE
@@ -89,16 +94,21 @@ def same_answer(answer: str, truth: str) -> bool:
 
 
 def _chosen(text: str, other: str) -> str:
-    """Write "(B) 12" as B if the other text is a letter."""
-    choice = CHOICE.fullmatch(" ".join(TEXT.sub(r"\1 ", text).split()))
-    if not choice or len(other.strip("()")) != 1 or any(doubt.search(choice[2] or "") for doubt in (LIMITED, CHOICE)):
+    """Write "(B) 12" as B beside a letter, and as 12 beside another text without a letter."""
+    choice, letter = CHOICE.fullmatch(without_text(text)), other.strip("()")
+    if not choice or any(doubt.search(choice[2] or "") for doubt in (LIMITED, CHOICE)):
         return text
-    return choice[1]
+    if len(letter) == 1 and letter.isalpha():
+        return choice[1]
+    return text if CHOICE.fullmatch(without_text(other)) else choice[2] or text
 
 
 def _without_integer(text: str) -> tuple[str, str]:
-    """Return a text without "k is an integer" at its end, and k; the text and "" if it does not say so."""
-    plain = " ".join(TEXT.sub(r" \1 ", text).split())
+    """Return a text without "k is an integer" at its end, and k; else without "c is a constant", and ""."""
+    plain = without_text(text)
+    if match := ANY_CONSTANT.search(plain):
+        names, others = (set(NAMES.findall(part)) for part in (match[match.lastindex or 0], plain[: match.start()]))
+        return (plain[: match.start()], "") if names <= others else (text, "")
     match = ANY_INTEGER.search(plain)
     return (SET_OF.sub("", plain[: match.start()]), match[match.lastindex or 0]) if match else (text, "")
 
@@ -111,7 +121,7 @@ def _without_domain(text: str, other: str) -> str:
 
 def _without_naturals(*texts: str) -> list[str]:
     """Remove "(n \\in \\mathbb{N}^*)" behind formulas, unless both name such a set, and another one."""
-    sets = {bool(re.search("[*+]", remark[0])) for text in texts if (remark := NATURAL.search(text))}
+    sets = {bool(re.search("[_^]", remark[0])) for text in texts if (remark := NATURAL.search(text))}
     plain = [NATURAL.sub("", text) for text in texts]
     return [*texts] if len(sets) > 1 or any(is_region(read(text)) for text in plain) else plain
 
@@ -183,15 +193,15 @@ def same_items(answer: Items, truth: Items) -> bool:
         return False
     answer, truth = (item._replace(kind=",") if item.kind == "point" else item for item in (answer, truth))
     for named, bare in ((answer, truth), (truth, answer)):
-        if bare.kind == "()" and named.kind == ",":
-            return _same_coordinates(named, bare)
+        names = {*map(assigned_name, named.items)}
+        is_named = len(names) > 1 and "" not in names and all(isinstance(item, str) for item in bare.items)
+        if named.kind == "," and (bare.kind == "()" or is_named):
+            points = [(row, bare._replace(kind="()")) for row in _points_of(named, bare)]
+            return any(same(*(point if named is answer else point[::-1])) for point in points)
     if _is_indexed(answer) != _is_indexed(truth):
         answer, truth = _without_index(answer), _without_index(truth)
     if answer.kind == truth.kind and answer.kind not in (",", "{", "or", "and"):
         return all(map(same, answer.items, truth.items))
-    names = {*map(assigned_name, truth.items)}
-    if len(names - {""}) > 1 and "" not in names and all(isinstance(item, str) for item in answer.items):
-        return all(map(same, answer.items, truth.items))  # 1, 2 for x = 1, y = 2
     is_list = len(truth.items) > 2  # [1, 2, 3] is a list, and no interval
     if {answer.kind, truth.kind} - {",", "{", *(["[]"] if is_list else [])}:
         return False
@@ -225,13 +235,14 @@ def _as_row(item: Items) -> Items:
     return Items("()", cells[0] if len(cells) == 1 else tuple(Items("[]", row) for row in rows))
 
 
-def _same_coordinates(named: Items, point: Items) -> bool:
-    """Return whether x = 3, y = 4 are the coordinates of (3, 4), in alphabetical order."""
+def _points_of(named: Items, bare: Items) -> list[Items]:
+    """Return (3, 4) for x = 3, y = 4, in alphabetical order; beside 3, 4 also in their own."""
     values = {item.sides[0]: read(item.sides[1]) for item in named.items if is_assignment(item)}
-    if not len(values) == len(named.items) == len(point.items):
-        return False
-    names = sorted(values, key=lambda name: name.replace("\\ell", "l").lstrip("\\"))
-    return all(same(values[name], item) for name, item in zip(names, point.items, strict=True))
+    if len(values) != len(named.items):
+        return []
+    orders = [sorted(values, key=lambda name: name.replace("\\ell", "l").lstrip("\\"))]
+    orders += [list(values)] if bare.kind == "," else []
+    return [Items("()", tuple(values[name] for name in names)) for names in orders]
 
 
 def same_relation(answer: Structure, truth: Structure) -> bool:

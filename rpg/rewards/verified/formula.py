@@ -27,8 +27,7 @@ WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{4}")  # consecutive letters are a wo
 DERIVATIVE = re.compile(
     r"\\frac\s*\{\s*(?:d|\\partial)(?:[^{}]|\{[^{}]*\})*\}\s*\{\s*(?:d|\\partial)\s*\\?[A-Za-z](?:[^{}*/+-]|\{[^{}]*\})*\}"
 )
-RAISED = re.compile(r"\^\s*(?:\{\s*\\(circ|prime)\s*\}|\\(circ|prime)(?![a-z]))")
-UPRIGHT = re.compile(r"\\text\s*\{\s*([A-Za-z]|pi|exp|ln|log|(?:arc)?(?:sin|cos|tan))\s*\}")
+UPRIGHT = re.compile(r"\\text\s*\{\s*([A-Za-z])\s*\}")
 INVERTIBLE = ("sin", "cos", "tan", "sinh", "cosh", "tanh")
 TRIGONOMETRIC = (*INVERTIBLE, "cot", "sec", "csc")
 FUNCTIONS = frozenset((*TRIGONOMETRIC, *("arc" + name for name in INVERTIBLE), "ln", "log", "exp", "abs"))
@@ -77,10 +76,9 @@ def read_formula(text: str) -> Node | None:
     """Return the tree of a number or formula; None for other text and ambiguous text."""
     if DECIMAL.fullmatch(text):
         return number(decimal(text))
-    text = UPRIGHT.sub(lambda match: f" {match[1]} " if len(match[1]) == 1 else f"\\{match[1]} ", text).rstrip()
+    text = UPRIGHT.sub(r" \1 ", text).rstrip()
     if WORD.search(text) or DERIVATIVE.search(text):
         return None
-    text = RAISED.sub(lambda mark: "°" if "circ" in mark[0] else "'", text.replace("**", "^"))
     for pattern, spelling in SHORTHANDS:
         if match := pattern.fullmatch(text):
             text = match.expand(spelling)

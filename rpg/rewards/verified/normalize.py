@@ -41,9 +41,9 @@ def one_of(section: str) -> str:
 
 
 CHARACTERS = str.maketrans(spellings("characters") | {"\u200b": ""})
-FONT = re.compile(rf"\\(?:{one_of('fonts')})\s*\{{([^{{}}]*)\}}")
-WRAPPED = re.compile(rf"\\(?:{one_of('upright')})\*?\s*\{{([^{{}}]*)\}}|\{{\\rm\s+([^{{}}]*)\}}")
-WHOLE_TEXT = re.compile(r"\\text\{([^{}]*)\}")
+FONT = re.compile(rf"\\(?:{one_of('fonts')})(?![a-z])\s*(?:\{{([^{{}}]*)\}}|(\w))")
+WRAPPED = re.compile(rf"\\(?:{one_of('upright')})\*?\s*\{{((?:[^{{}}]|\^\{{-?[0-9]\}})*)\}}|\{{\\rm\s+([^{{}}]*)\}}")
+TEXT = re.compile(r"\\text\s*\{([^{}]*)\}")
 WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2}")
 COMMAND = re.compile(r"\\([A-Za-z]+)")
 SYNONYMS = spellings("commands") | dict.fromkeys(TABLES["removed commands"], " ")
@@ -67,8 +67,10 @@ MARKUP = (
     (r"(?<![\w)}])\*\*([^*]+)\*\*(?![\w(])", r"\1"),  # emphasis, no power
     (r"(?<!\\)\\[,;: ]|(?!^)~|\\q?quad", " "),  # "~33" is about 33
     (r"\\not=|!=", r"\\ne "),
-    (r"\\(?:operatorname|mathrm|text)\s*\{\s*((?:arc)?tg|ctg|[sc]h)\s*\}", r"\\\1 "),
-    (r"(?<=[0-9] )(years?|months?|weeks?|days?|hours?|minutes?|feet),? and (?=[0-9]+ [a-z]+$)", r"\1 "),
+    (
+        r"\\(?:operatorname|mathrm|text)\s*\{\s*((?:arc)?(?:sin|cos|tan|tg|cot|ctg)|[sc]h|ln|lg|log|exp|pi)\s*\}",
+        r"\\\1 ",
+    ),
     ("<=", r"\\le "),
     (">=", r"\\ge "),
     (r"((?:/|[0-9]) *)sec(?=(?:\^[23])?[\s.$}]*$)", r"\1 s"),  # no secant
@@ -84,9 +86,23 @@ SPELLINGS = (
     (r"(^|[(\[,{=<>]\s*|\\[lg]e\s*|\\to\s*)\+\s*(?=\\infty)", r"\1"),
     (r"(?<=[0-9])\s*(?:\\text\{)?\s*million(?![a-z])\s*\}?", r" \\cdot 10^{6} "),
     (r"(?<=[0-9])\s*(?:\\text\{)?\s*billion(?![a-z])\s*\}?", r" \\cdot 10^{9} "),
-    (r"(?:\(|\\text\s*\{ ?\() ?\\?(?:text\s*\{ ?)?b?mod ?\}? ?([0-9a-z]+)\)\}?|\\bmod ?([0-9a-z]+)$", r"\\pmod{\1\2}"),
+    (
+        r"(?:\(|\\text\s*\{ ?\() ?\\?(?:text\s*\{ ?)?b?mod ?\}? ?([0-9a-z]+)\)\}?|\\?b?mod ?([0-9a-z]+)$",
+        r"\\pmod{\1\2}",
+    ),
+    (r"\^\s*(?:\{\s*\\circ\s*\}|\\circ(?![a-z]))", "°"),
+    (r"\^\s*(?:\{\s*('+)\s*\}|('+))", r"\1\2"),
+    (r"\*\*", "^"),
+    (r"\\text\{([^{}]*\S) (and|or)\}", r"\\text{\1} \\text{\2} "),
+    (
+        r"(?<=[0-9])(\s*(?:\\text\{)?(?:years?|months?|weeks?|days?|hours?|minutes?|feet)\}?)"
+        r"(?:,|,?(?:\s|\\text\{)*and\}?)\s*(?=[0-9]+\s*(?:\\text\{)?[a-z]+\}?$)",
+        r"\1 ",  # 2 hours and 30 minutes are no list
+    ),
+    (r"(?<![A-Za-z])(?:C|\\text\{C\})\s*_\s*(\{[^{}]*\}|\w)\s*\^\s*(\{[^{}]*\}|\w)", r"\\binom \1\2"),
+    (r"\\mathbb\{R\}\s*(?:\^\s*\{?\s*[+*]?\+\s*\}?|_\s*\{?\s*(?:\+|>\s*0)\s*\}?)", r"(0, \\infty)"),
     (r"\s+", " "),
-    (r"^(?:=|\\approx) *", ""),
+    (r"^(?:=>?|\\(?:approx|Rightarrow|implies|therefore)(?![a-z])) *", ""),
     (r"^([0-9]+)(?:\^\s*)?(?:\{?\s*\\text)?\s*\{?(?:st|nd|rd|th)(?![A-Za-z])\}*", r"\1"),  # 15th day
 )
 
@@ -150,7 +166,7 @@ def unboxed(text: str) -> str:
         start, name, content, end = found[0]
         text = text[:start] + name + content + text[end:]
     while FONT.search(text):
-        text = FONT.sub(r"\1", text)
+        text = FONT.sub(r"\1\2", text)
     return text
 
 
@@ -162,13 +178,13 @@ def strip_ends(text: str) -> str:
         text = text.strip(' \t\r\n*_`"$').removesuffix("\\").strip()
         if not text.endswith("..."):
             text = text.rstrip(".,;:")
-        text = WHOLE_TEXT.sub(r"\1", text) if WHOLE_TEXT.fullmatch(text) else text
+        text = TEXT.sub(r"\1", text) if TEXT.fullmatch(text) else text
     return text
 
 
 def strip_sentence(text: str) -> str:
     """Return the 12 of "The value is 12", without doubt or denial, else the text unchanged."""
-    plain = " ".join(WHOLE_TEXT.sub(r" \1 ", text).split())
+    plain = without_text(text)
     if spoken := SPOKEN.match(plain):
         return spoken[0]
     for pattern in (LEAD, LEAD_WORDS):
@@ -178,6 +194,11 @@ def strip_sentence(text: str) -> str:
     return text
 
 
+def without_text(text: str) -> str:
+    """Return a text with the words of \\text{...} in place of the command, and single spaces."""
+    return " ".join(TEXT.sub(r" \1 ", text).split())
+
+
 def _as_text(match: re.Match[str]) -> str:
-    content = " ".join((match[1] or match[2] or "").split())
+    content = re.sub(r"\^\{(-?[0-9])\}", r"^\1", " ".join((match[1] or match[2] or "").split()))
     return f"\\text{{{content}}}" if any(map(str.isalnum, content)) or "\\" in content else f" {content} "

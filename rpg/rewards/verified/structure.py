@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeGuard
 
 from rpg.rewards.verified.formula import DERIVATIVE
 from rpg.rewards.verified.normalize import strip_ends
+from rpg.rewards.verified.values import words
 
 INFINITY = "\\infty"
 NAME = re.compile(
@@ -20,7 +21,7 @@ PART = r"[A-Z](?:_(?:\w|\{\w+\})|[A-Z]{0,4})"
 MEASURE = re.compile(
     rf"\|[A-Z]{{2}}\||{PART}(?:\s*:\s*{PART})+|"
     r"\\frac\s*\{[A-Z]{2}\}\s*\{[A-Z]{2}\}|[A-Z]{2}/[A-Z]{2}|P\s*\([^()]*\)|\\(?:lim|int|sum|prod)(?![a-z]).*|"
-    rf"{DERIVATIVE.pattern}|[A-Z]\s*\\c[au]p\s*[A-Z]|\|[a-wz]\||[A-Za-z]'*\(-?[0-9]+\)|"
+    rf"{DERIVATIVE.pattern}|[A-Z]\s*\\c[au]p\s*[A-Z]|\|[A-Za-wz]\||[A-Za-z]'*\(-?[0-9]+\)|"
     r"\\(?:sin|cos|tan)\s*(?:[A-Z]|\\(?:alpha|beta|gamma|theta|phi)(?![a-z]))|\\(?:gcd|max|min)(?![a-z]).*"
 )
 NO_NAMES = frozenset(("e", "i", INFINITY, "\\emptyset"))
@@ -193,8 +194,8 @@ def _read_list(parts: list[str], separators: list[str]) -> Structure:
     if len(names) == 1 and names.issuperset(bounded):  # "x < 1 or x = 3"
         return Items("or" if "or" in joined else "and" if "and" in joined else "either", tuple(items))
     assigned = {*map(assigned_name, items)} - {""}
-    if "or" in joined and (len(assigned) == len(items) or all(map(is_name, parts))):
-        return " or ".join(parts)  # x = 1 or y = 2, A or B: neither a point nor a list
+    if "or" in joined and (len(assigned) == len(items) or all(is_name(part) or words(part) for part in parts)):
+        return " or ".join(sorted(parts, key=str.casefold))  # x = 1 or y = 2, A or B: neither a point nor a list
     if points := _points(items):
         return Items(",", points)
     return _flat(items)

@@ -6,7 +6,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
 
-from rpg.rewards.verified.normalize import read_table
+from rpg.rewards.verified.normalize import read_table, without_text
 
 
 class Unit(NamedTuple):
@@ -36,7 +36,7 @@ def read_unit(text: str) -> Unit | None:
     for pattern, word in SIGNS:
         text = pattern.sub(word, text)
     text = FRACTION.sub(r"\1/(\2)", text)
-    text = re.sub(r"\\text\s*\{([^{}]*)\}", r" \1 ", text).strip()
+    text = without_text(text)
     tokens = list(TOKEN.finditer(text))
     if "".join(token[0] for token in tokens) != text:
         return None

@@ -3,10 +3,12 @@
 import re
 from fractions import Fraction
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 from rpg.rewards.verified.evaluate import are_equal, constant
 from rpg.rewards.verified.formula import DEGREE, INTEGER, ONE, Node, number, read_formula
+from rpg.rewards.verified.normalize import TEXT, without_text
 from rpg.rewards.verified.units import Unit, read_unit
 
 MEANINGLESS_SPACE = re.compile(r"(?<![0-9A-Za-z])\s+|\s+(?![0-9A-Za-z])|(?<=[0-9])\s+(?=[A-Za-z])")
@@ -14,7 +16,6 @@ NEEDLESS_BRACES = re.compile(r"(?<=[_^])\{(\w|\\[A-Za-z]+)\}")
 WORDS = re.compile(r"[^\W\d_][^\W\d_' .-]*(?:[' .-]+[^\W\d_]+)*")
 THREE_LETTERS = re.compile(r"[^\W\d_]{3}")  # a-b-c is a formula
 PRODUCT = re.compile(r"(?!(?:[a-z]+|[A-Z]+|[A-Z][a-z]+)$)[A-Za-z]{3}")  # mgR
-TEXT = re.compile(r"\\text\s*\{([^{}]*)\}")
 HALF_OF_DAY = r"\s*[ap]\.?\s?m\.?"
 DATE_OR_CLOCK = re.compile(
     r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}|[0-9]{1,2}/[0-9]{1,2}/[0-9]{2,4}|"
@@ -30,12 +31,13 @@ CURRENCIES = {"\\$": "dollar", "USD": "dollar", "€": "euro", "£": "sterling",
 CURRENCY = re.compile(r"([+-]?)\s*(\\\$|USD|EUR|€|£|¥)\s*")
 # possible starts of the unit in "12 \\text{cm}": text, a separate word, a sign
 UNIT_START = re.compile(
-    r"\s*(?:\\text\s*\{|\\(?:mu|Omega|AA)(?![A-Za-z])|\\?%|\^\s*\{?\s*(?:\\circ|\\prime|')|'|\\frac\s*\{\s*\\text|"
+    r"\s*(?:\\text\s*\{|\\(?:mu|Omega|AA)(?![A-Za-z])|\\?%|[°']|\\frac\s*\{\s*\\text|"
     r"[MLR]_\s*\{?\s*\\(?:odot|oplus)|\\cdot\s*\\text|\((?=\\text)|(?<![A-Za-z\\])[A-Za-z])"
 )
 BASED = re.compile(
     r"\(?([0-9][0-9A-Fa-f]*)\)?\s*(?:_\s*\{?\s*\(?\s*|\s\(?(?:in )?base )(?:\\text\{)?([0-9]{1,2})\}?\)?\s*\}?\)?"
 )
+PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([^0-9]*[^0-9\s])\s*")
 NO_VALUE_ENDS = ("\\", "+", "-", "\\cdot", "/", "^", "_", "{", "(", "=")
 LETTERS = re.compile(r"[A-Za-z]|mg|(?:mg|[A-Za-z])(?: +[A-Za-z])+")  # m g h is a product
 UNITS_OF_LETTERS = ("mg", "N m", "J s", "A s", "A h", "W h", "W s", "V s", "V A", "T m")
@@ -66,8 +68,7 @@ class Quantity(NamedTuple):
 
 def compact(text: str) -> str:
     """Return `text` without meaningless spaces, and with words in one case."""
-    spaced = " ".join(TEXT.sub(r" \1 ", text).split())
-    return words(text) or MEANINGLESS_SPACE.sub("", NEEDLESS_BRACES.sub(r"\1", spaced))
+    return words(text) or MEANINGLESS_SPACE.sub("", NEEDLESS_BRACES.sub(r"\1", without_text(text)))
 
 
 def words(text: str) -> str:
@@ -167,6 +168,9 @@ def quantity(text: str) -> Quantity:
         named = quantity(text[match.end() :])
         if named.unit in (None, unit):  # not $5 per hour
             return Quantity(match[1] + named.value, unit)
+    parts = PART.findall(text)
+    if len(parts) > 1 and not PART.sub("", text) and (total := _total([(x, read_unit(unit)) for x, unit in parts])):
+        return total
     for position in range(1, len(text)):
         if not UNIT_START.match(text, position) or text[position - 1].isspace():
             continue
@@ -182,3 +186,11 @@ def quantity(text: str) -> Quantity:
             continue
         return Quantity(value, unit)
     return Quantity(text)
+
+
+def _total(parts: list[tuple[str, Unit | None]]) -> Quantity | None:
+    """Return 2 hours 30 minutes as 5/2 hours; None unless the units are of one kind and decrease."""
+    units = [unit for _, unit in parts if unit]
+    if len(units) < len(parts) or any(a.powers != b.powers or a.scale <= b.scale for a, b in pairwise(units)):
+        return None
+    return Quantity(str(sum(Fraction(x) * unit.scale for x, unit in parts if unit) / units[0].scale), units[0])
