@@ -23,7 +23,6 @@ from rpg.rewards.verified.formula import COUNTERS, DECIMAL, Node, Unreadable, nu
 from rpg.rewards.verified.normalize import DOUBT, without_text
 from rpg.rewards.verified.structure import (
     ABSOLUTE,
-    FLIPPED,
     INFINITY,
     INTERVALS,
     PARTS_OF_LINE,
@@ -42,8 +41,7 @@ from rpg.rewards.verified.values import same_value
 
 MAX_ITEMS = 40  # length of a list, to bound the matching
 End = Fraction | float  # an end of a region; floats are infinities
-SIGNS = {"<": operator.lt, "\\le": operator.le, "=": operator.eq}
-SIGNS |= {">": operator.gt, "\\ge": operator.ge, "\\ne": operator.ne}
+SIGNS = {"<": operator.lt, "\\le": operator.le, "=": operator.eq, "\\ne": operator.ne}
 BRACKETS: dict[tuple[str, ...], str] = dict(zip(itertools.product(("<", "\\le"), repeat=2), INTERVALS, strict=True))
 NAMES = re.compile(r"\\text\s*\{[^{}]*\}|\\[A-Za-z]+|[A-Za-z](?:_(?:\w|\{\w\}))?")
 FUNCTION = re.compile(r"([A-Za-z])\s*\(\s*([a-df-hj-z])\s*\)\s*=")  # f(e) is a value
@@ -270,7 +268,7 @@ def same_relation(answer: Structure, truth: Structure) -> bool:
 def _is_solution(solution: Structure, equation: Relation) -> bool:
     """Return whether y = f(x), or f(x) with one variable less, solves an equation that is linear in y."""
     name, formula = solution.sides if is_assignment(solution) else ("", str(solution))
-    tree, difference = read_formula(formula), _difference(equation)[1]
+    tree, difference = read_formula(formula), _difference(equation)
     if not tree or not difference or equation.signs != ("=",) or not variables(tree):
         return False
     if not name and is_assignment(equation) and equation.sides[0] in variables(tree):
@@ -333,20 +331,17 @@ def _are_constant(relation: Relation) -> bool:
 
 def same_up_to_factor(answer: Relation, truth: Relation) -> bool:
     """Whether one's sides differ by a multiple of what the other's do: 2x + 4y = 6 is x + 2y = 3."""
-    (sign, difference), (truth_sign, truth_difference) = _difference(answer), _difference(truth)
-    if not difference or not truth_difference or sign != truth_sign or sign not in ("=", "<", "\\le", "\\ne"):
+    difference, truth_difference, sign = _difference(answer), _difference(truth), answer.signs[0]
+    if not difference or not truth_difference or sign != truth.signs[0] or sign not in SIGNS:
         return False
     ratio = constant_ratio(difference, truth_difference)
     return ratio is not None and (sign in ("=", "\\ne") or (is_real(ratio) and ratio.real > 0))
 
 
-def _difference(relation: Relation) -> tuple[str, Node | None]:
-    """Return the sign, < for > and \\le for \\ge, and the difference of two sides in that order; None if unreadable."""
-    sign, sides = relation.signs[0], relation.sides
-    if sign in FLIPPED:
-        sign, sides = FLIPPED[sign], sides[::-1]
-    trees = list(filter(None, map(read_formula, sides)))
-    return sign, Node("add", (trees[0], Node("neg", (trees[1],)))) if len(trees) == len(sides) == 2 else None
+def _difference(relation: Relation) -> Node | None:
+    """Return the difference of two sides; None if they are more, or unreadable."""
+    trees = list(filter(None, map(read_formula, relation.sides)))
+    return Node("add", (trees[0], Node("neg", (trees[1],)))) if len(trees) == len(relation.sides) == 2 else None
 
 
 class Region(NamedTuple):

@@ -67,10 +67,7 @@ MARKUP = (
     (r"(?<![\w)}])\*\*([^*]+)\*\*(?![\w(])", r"\1"),  # emphasis, no power
     (r"(?<!\\)\\[,;: ]|(?!^)~|\\q?quad", " "),  # "~33" is about 33
     (r"\\not=|!=", r"\\ne "),
-    (
-        r"\\(?:operatorname|mathrm|text)\s*\{\s*((?:arc)?(?:sin|cos|tan|tg|cot|ctg)|[sc]h|ln|lg|log|exp|pi)\s*\}",
-        r"\\\1 ",
-    ),
+    (rf"\\(?:operatorname|mathrm|text)\s*\{{\s*(?!sec)({one_of('plain commands')}|(?:arc|c)?tg|lg|[sc]h)\s*\}}", r"\\\1 "),
     ("<=", r"\\le "),
     (">=", r"\\ge "),
     (r"((?:/|[0-9]) *)sec(?=(?:\^[23])?[\s.$}]*$)", r"\1 s"),  # no secant
@@ -86,19 +83,11 @@ SPELLINGS = (
     (r"(^|[(\[,{=<>]\s*|\\[lg]e\s*|\\to\s*)\+\s*(?=\\infty)", r"\1"),
     (r"(?<=[0-9])\s*(?:\\text\{)?\s*million(?![a-z])\s*\}?", r" \\cdot 10^{6} "),
     (r"(?<=[0-9])\s*(?:\\text\{)?\s*billion(?![a-z])\s*\}?", r" \\cdot 10^{9} "),
-    (
-        r"(?:\(|\\text\s*\{ ?\() ?\\?(?:text\s*\{ ?)?b?mod ?\}? ?([0-9a-z]+)\)\}?|\\?b?mod ?([0-9a-z]+)$",
-        r"\\pmod{\1\2}",
-    ),
+    (r"(?:\\text\{ ?)?\(? ?(?:\\text\{|\\)?b?mod ?\}? ?([0-9a-z]+)\)?\}?$", r"\\pmod{\1}"),
     (r"\^\s*(?:\{\s*\\circ\s*\}|\\circ(?![a-z]))", "°"),
     (r"\^\s*(?:\{\s*('+)\s*\}|('+))", r"\1\2"),
     (r"\*\*", "^"),
     (r"\\text\{([^{}]*\S) (and|or)\}", r"\\text{\1} \\text{\2} "),
-    (
-        r"(?<=[0-9])(\s*(?:\\text\{)?(?:years?|months?|weeks?|days?|hours?|minutes?|feet)\}?)"
-        r"(?:,|,?(?:\s|\\text\{)*and\}?)\s*(?=[0-9]+\s*(?:\\text\{)?[a-z]+\}?$)",
-        r"\1 ",  # 2 hours and 30 minutes are no list
-    ),
     (r"(?<![A-Za-z])(?:C|\\text\{C\})\s*_\s*(\{[^{}]*\}|\w)\s*\^\s*(\{[^{}]*\}|\w)", r"\\binom \1\2"),
     (r"\\mathbb\{R\}\s*(?:\^\s*\{?\s*[+*]?\+\s*\}?|_\s*\{?\s*(?:\+|>\s*0)\s*\}?)", r"(0, \\infty)"),
     (r"\s+", " "),

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeGuard
 
 from rpg.rewards.verified.formula import DERIVATIVE
 from rpg.rewards.verified.normalize import strip_ends
-from rpg.rewards.verified.values import words
+from rpg.rewards.verified.values import total, words
 
 INFINITY = "\\infty"
 NAME = re.compile(
@@ -35,7 +35,7 @@ LIST_COMMA = re.compile(r"[0-9],(?![0-9]{3}(?![0-9]))[0-9]")  # then 54,108 are 
 NO_THOUSANDS = re.compile(rf"(?!(?<=[0-9]),[0-9]{{3}}(?![0-9]))(?:{SEPARATOR.pattern})")
 RELATION = re.compile(r"\\(?:le|ge|ne|in|approx|equiv|notin|subset|to)(?![A-Za-z])|[=<>]")
 FLIPPED = {">": "<", "\\ge": "\\le"}
-INEQUALITIES = frozenset(("<", ">", "\\le", "\\ge", "\\ne"))
+INEQUALITIES = frozenset(("<", "\\le", "\\ne"))
 ABSOLUTE = re.compile(r"\|\s*(\S+?)\s*\|")
 UNION = re.compile(r"\\cup(?![A-Za-z])")
 WITHOUT = re.compile(r"\\setminus(?![A-Za-z])|-(?=\s*\\\{)")
@@ -71,7 +71,7 @@ class Items(NamedTuple):
 
 
 class Relation(NamedTuple):
-    """Sides and the signs between them: x = 3, 1 < x \\le 4, 2x + y < 4."""
+    """Sides and the signs between them, < for >: x = 3, 1 < x \\le 4, 2x + y < 4."""
 
     sides: tuple[str, ...]
     signs: tuple[str, ...]
@@ -155,6 +155,8 @@ def read(text: str) -> Structure:
         return WHOLE_LINE
     parts, separators = split(text, SEPARATOR if LIST_COMMA.search(text) else NO_THOUSANDS)
     if separators:
+        if total(joined := SEPARATOR.sub(" ", text)):
+            return joined
         if re.search("and.*or|or.*and", " ".join(separators)) and is_region(region := _read_list(*split(text, OR))):
             return region
         parts = [part for part in parts if part]
@@ -232,7 +234,7 @@ def _read_relation(sides: list[str], signs: list[str]) -> Structure:
         left, right = (split(inside[1], SEPARATOR)[0] for inside in (names, values))
         if len(left) == len(right) and all(is_name(name) for name in left):
             return Items("point", tuple(map(_assign, left, right)))
-    if len(signs) > 1 and FLIPPED.keys() >= {*signs}:  # 3 > x > 1
+    if FLIPPED.keys() >= {*signs}:  # 3 > x > 1
         sides, signs = sides[::-1], [FLIPPED[sign] for sign in reversed(signs)]
     return Relation(tuple(sides), tuple(signs))
 

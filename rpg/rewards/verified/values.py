@@ -168,9 +168,8 @@ def quantity(text: str) -> Quantity:
         named = quantity(text[match.end() :])
         if named.unit in (None, unit):  # not $5 per hour
             return Quantity(match[1] + named.value, unit)
-    parts = PART.findall(text)
-    if len(parts) > 1 and not PART.sub("", text) and (total := _total([(x, read_unit(unit)) for x, unit in parts])):
-        return total
+    if sum_of_units := total(text):
+        return sum_of_units
     for position in range(1, len(text)):
         if not UNIT_START.match(text, position) or text[position - 1].isspace():
             continue
@@ -188,9 +187,12 @@ def quantity(text: str) -> Quantity:
     return Quantity(text)
 
 
-def _total(parts: list[tuple[str, Unit | None]]) -> Quantity | None:
-    """Return 2 hours 30 minutes as 5/2 hours; None unless the units are of one kind and decrease."""
-    units = [unit for _, unit in parts if unit]
-    if len(units) < len(parts) or any(a.powers != b.powers or a.scale <= b.scale for a, b in pairwise(units)):
+def total(text: str) -> Quantity | None:
+    """Return 2 hours 30 minutes as 5/2 hours; None unless there are several units of one kind that decrease."""
+    parts = [(Fraction(size), unit) for size, name in PART.findall(text) if (unit := read_unit(name))]
+    if len(parts) < 2 or PART.sub("", text) or len(parts) < len(PART.findall(text)):
         return None
-    return Quantity(str(sum(Fraction(x) * unit.scale for x, unit in parts if unit) / units[0].scale), units[0])
+    largest = parts[0][1]
+    if any(a.powers != b.powers or a.scale <= b.scale for (_, a), (_, b) in pairwise(parts)):
+        return None
+    return Quantity(str(sum(size * unit.scale for size, unit in parts) / largest.scale), largest)
