@@ -17,9 +17,10 @@ from rpg.rewards.verified.evaluate import (
     context,
     is_real,
     nodes,
+    substituted,
     variables,
 )
-from rpg.rewards.verified.formula import COUNTERS, DECIMAL, Node, Unreadable, number, read_formula, substituted
+from rpg.rewards.verified.formula import COUNTERS, DECIMAL, Node, Unreadable, number, read_formula
 from rpg.rewards.verified.normalize import DOUBT, without_text
 from rpg.rewards.verified.structure import (
     ABSOLUTE,
@@ -55,9 +56,10 @@ FAMILY = re.compile(  # \\frac{\\pi}{3} + 2k\\pi or (2k+1)\\pi: no other letter,
 )
 SOME = (  # what a letter stands for, at the end of an answer
     r"(?<![-+=])[\s,;(]+(?:(?:where|for|with|and) )?(?:(?:any|all|some) )?"
-    r"(?:{0}s? ({2})|({2})\s*\\in\s*(?:\\mathbb\s*\{{{1}\}}|{1})|({2}) (?:is|are|be) (?:an? |any )?{0}s?)"
+    r"(?:{0}s? ({2})|({2})\s*\\in\s*(?:\\mathbb\s*\{{{1}\}}|{1})\s*(?:[_^]\s*\{{?\s*[*+]?\s*\}}?)?|"
+    r"({2}) (?:is|are|be) (?:an? |any )?{0}s?)"
 )
-ANY_INTEGER = re.compile(SOME.format("integer", "Z", "[a-z]") + r"(?:\)|\s*\\\})?$")  # after \frac{\pi}{4} + k\pi
+ANY_INTEGER = re.compile(SOME.format("integer", "[NZ]", "[a-z]") + r"\s*(?:\)|\\\})?$")  # after \frac{\pi}{4} + k\pi
 ANY_CONSTANT = re.compile(
     SOME.format("(?:arbitrary |real )*(?:constant|number)", "R", r"[A-Za-z](?:_\w)?(?: ?, ?[A-Za-z](?:_\w)?)*")
     + r"\)?$"
@@ -65,9 +67,6 @@ ANY_CONSTANT = re.compile(
 SET_OF = re.compile(r"\\\{\s*(\w)\s*[|:](?=\s*\1\s*=)")  # \{x | x = k\pi, k \in Z\}
 FOR_ALL = re.compile(
     r"(?<=\S)[\s,;(]*(?:\\text\s*\{\s*)?(?:\\forall|for (?:all|any|every|each)(?![a-z]|[\s}]*[0-9])).*$"
-)
-NATURAL = re.compile(  # after a_n = 2^n - 1
-    r"[\s,;(]+[a-z]\s*\\in\s*(?:\\mathbb\s*\{[NZ]\}|[NZ])\s*(?:[_^]\s*\{?\s*[*+]?\s*\}?)?\s*\)?$"
 )
 LIMITED = re.compile(
     rf"=|\\(?:ne|setminus)(?![a-z])|\b(?:otherwise|rational|even|odd|prime)\b|{DOUBT.pattern}", re.IGNORECASE
@@ -81,12 +80,12 @@ ROUGHLY = Fraction(1, 100)  # of the rounded value after \\approx
 def same_answer(answer: str, truth: str) -> bool:
     """Return whether two normalized texts mean the same, up to the names of bound variables."""
     answer, truth = _chosen(answer, truth), _chosen(truth, answer)
-    (answer, name), (truth, truth_name) = _without_integer(answer), _without_integer(truth)
+    (answer, name, integers), (truth, truth_name, truth_integers) = map(_without_integer, (answer, truth))
+    if name and truth_name and integers != truth_integers:
+        return False  # of \mathbb{Z} and \mathbb{N}
     if bool(name) != bool(truth_name) and (name or truth_name) == bounded_name(read(answer if name else truth)):
         return False  # integers of an interval are not the interval
     answer, truth = _without_domain(answer, truth), _without_domain(truth, answer)
-    if not name and not truth_name:
-        answer, truth = _without_naturals(answer, truth)
     renamed = _renamed(answer, truth, name, truth_name)
     return same(read(answer), read(truth)) or (renamed != answer and same(read(renamed), read(truth)))
 
@@ -101,27 +100,22 @@ def _chosen(text: str, other: str) -> str:
     return text if CHOICE.fullmatch(without_text(other)) else choice[2] or text
 
 
-def _without_integer(text: str) -> tuple[str, str]:
-    """Return a text without "k is an integer" at its end, and k; else without "c is a constant", and ""."""
+def _without_integer(text: str) -> tuple[str, str, str]:
+    """Return a text without "k is an integer" at its end, k and Z; without "c is a constant", and "" twice."""
     plain = without_text(text)
     if match := ANY_CONSTANT.search(plain):
         names, others = (set(NAMES.findall(part)) for part in (match[match.lastindex or 0], plain[: match.start()]))
-        return (plain[: match.start()], "") if names <= others else (text, "")
-    match = ANY_INTEGER.search(plain)
-    return (SET_OF.sub("", plain[: match.start()]), match[match.lastindex or 0]) if match else (text, "")
+        return (plain[: match.start()] if names <= others else text), "", ""
+    if not (match := ANY_INTEGER.search(plain)):
+        return text, "", ""
+    integers = "positive" if re.search("[_^]", match[0]) else "N" if "N" in match[0] else "Z"
+    return SET_OF.sub("", plain[: match.start()]), match[match.lastindex or 0], integers
 
 
 def _without_domain(text: str, other: str) -> str:
     """Remove "for all x" that only one of the texts says."""
     remark = FOR_ALL.search(text)
     return text[: remark.start()] if remark and not FOR_ALL.search(other) and not LIMITED.search(remark[0]) else text
-
-
-def _without_naturals(*texts: str) -> list[str]:
-    """Remove "(n \\in \\mathbb{N}^*)" behind formulas, unless both name such a set, and another one."""
-    sets = {bool(re.search("[_^]", remark[0])) for text in texts if (remark := NATURAL.search(text))}
-    plain = [NATURAL.sub("", text) for text in texts]
-    return [*texts] if len(sets) > 1 or any(is_region(read(text)) for text in plain) else plain
 
 
 def _renamed(answer: str, truth: str, integer: str, truth_integer: str) -> str:

@@ -73,6 +73,13 @@ def variables(node: Node) -> frozenset[str]:
     return frozenset(str(part.leaf) for part in nodes(node) if part.op == "var")
 
 
+def substituted(node: Node, name: str, new: Node) -> Node:
+    """Return a formula with another in the place of a variable."""
+    if node.op == "var":
+        return new if node.leaf == name else node
+    return node._replace(args=tuple(substituted(arg, name, new) for arg in node.args))
+
+
 def is_real(number: Number) -> bool:
     """Return whether a value has no imaginary part."""
     return isinstance(number, Fraction) or abs(context().im(number)) < TOLERANCE
@@ -131,7 +138,7 @@ def _points(a: Node, b: Node) -> Iterator[dict[str, Fraction]]:
             yield {name: _coordinate(name, index, is_power and name in COUNTERS, far) for name in names}
         return
     # no formula needs the floor of an integer: the m of \\lceil m \\rceil is a real number
-    is_counted = all(any(part.op in ("div", "root") for part in nodes(floor)) for floor in floors)
+    is_counted = all(any(part.op in ("div", "root", "log") for part in nodes(floor)) for floor in floors)
     numbers = {0, *_sizes(parts)}
     integers = sorted({*range(SMALL), *numbers, *sorted(abs(x - y) for x in numbers for y in numbers)[: 2 * SMALL]})
     rows = zip(*(random.Random(name).sample(integers, len(integers)) for name in names), strict=True)
@@ -262,6 +269,8 @@ OPERATIONS: dict[str, Callable[..., Number]] = {
     "fac2": _counted(lambda n: math.prod(range(n, 0, -2)), "fac2", 2050),
     "binom": _counted(math.comb, "binomial", 4000),
     "ln": _ln,
+    "log": lambda x, base: OPERATIONS["div"](_ln(x), _ln(base)),
+    "exp": lambda x: _power(context().e, x),
     **{name: _function(name) for name in TRIGONOMETRIC},
     **{"arc" + name: _function("a" + name) for name in INVERTIBLE},
 }

@@ -60,13 +60,6 @@ def number(value: int | Fraction) -> Node:
     return Node("num", leaf=Fraction(value))
 
 
-def substituted(node: Node, name: str, new: Node) -> Node:
-    """Return a formula with another in the place of a variable."""
-    if node.op == "var":
-        return new if node.leaf == name else node
-    return node._replace(args=tuple(substituted(arg, name, new) for arg in node.args))
-
-
 ONE = number(1)
 DEGREE = Node("div", (Node("pi"), number(180)))
 
@@ -102,14 +95,13 @@ class _Reader:
     """Recursive descent over the tokens; every method returns a tree or raises Unreadable."""
 
     def __init__(self, tokens: list[str]) -> None:
-        self.tokens = tokens
+        self.tokens = [*tokens, "", "", ""]
         self.position = 0
         self.nesting = 0
         self.bars = 0
 
     def ahead(self, distance: int = 0) -> str:
-        position = self.position + distance
-        return self.tokens[position] if position < len(self.tokens) else ""
+        return self.tokens[self.position + distance]
 
     @property
     def next(self) -> str:
@@ -126,16 +118,15 @@ class _Reader:
         self.nesting += 1
         if self.nesting > MAX_NESTING:
             raise Unreadable("nested too deeply")
-        sign = self.take() if self.next in ("+", "-") else "+"
-        total = None
-        while sign:
-            term = self.product()
-            term = Node("neg", (term,)) if sign == "-" else term
-            total = term if total is None else Node("add", (total, term))
-            sign = self.take() if self.next in ("+", "-") else ""
+        total = self.term()
+        while self.next in ("+", "-"):
+            total = Node("add", (total, self.term()))
         self.nesting -= 1
-        assert total is not None
         return total
+
+    def term(self) -> Node:
+        sign = self.take() if self.next in ("+", "-") else "+"
+        return Node("neg", (self.product(),)) if sign == "-" else self.product()
 
     def product(self) -> Node:
         result, divided = self.signed_factor(), False
@@ -291,11 +282,7 @@ class _Reader:
                 if name not in FUNCTIONS:
                     raise Unreadable(name)
         argument = self.group() if self.next in BRACKETS else self.bare_argument()
-        value = (
-            Node("pow", (Node("e"), argument)) if name == "exp" else Node("ln" if name == "log" else name, (argument,))
-        )
-        if name == "log":
-            value = Node("div", (value, Node("ln", (base or number(10),))))
+        value = Node(name, (argument, base or number(10)) if name == "log" else (argument,))
         return value if exponent is None else Node("pow", (value, exponent))
 
     def bare_argument(self) -> Node:

@@ -67,7 +67,10 @@ MARKUP = (
     (r"(?<![\w)}])\*\*([^*]+)\*\*(?![\w(])", r"\1"),  # emphasis, no power
     (r"(?<!\\)\\[,;: ]|(?!^)~|\\q?quad", " "),  # "~33" is about 33
     (r"\\not=|!=", r"\\ne "),
-    (rf"\\(?:operatorname|mathrm|text)\s*\{{\s*(?!sec)({one_of('plain commands')}|(?:arc|c)?tg|lg|[sc]h)\s*\}}", r"\\\1 "),
+    (
+        rf"\\(?:operatorname|mathrm|text)\s*\{{\s*(?!sec)({one_of('plain commands')}|(?:arc|c)?tg|lg|[sc]h)\s*\}}",
+        r"\\\1 ",
+    ),
     ("<=", r"\\le "),
     (">=", r"\\ge "),
     (r"((?:/|[0-9]) *)sec(?=(?:\^[23])?[\s.$}]*$)", r"\1 s"),  # no secant
