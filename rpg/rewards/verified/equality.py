@@ -43,7 +43,6 @@ from rpg.rewards.verified.values import same_value
 MAX_ITEMS = 40  # length of a list, to bound the matching
 End = Fraction | float  # an end of a region; floats are infinities
 SIGNS = {"<": operator.lt, "\\le": operator.le, "=": operator.eq, "\\ne": operator.ne}
-BRACKETS: dict[tuple[str, ...], str] = dict(zip(itertools.product(("<", "\\le"), repeat=2), INTERVALS, strict=True))
 NAMES = re.compile(r"\\text\s*\{[^{}]*\}|\\[A-Za-z]+|[A-Za-z](?:_(?:\w|\{\w\}))?")
 FUNCTION = re.compile(r"([A-Za-z])\s*\(\s*([a-df-hj-z])\s*\)\s*=")  # f(e) is a value
 CONSTANT = re.compile(r"(?:K|[Cc](?:_[01]|_\{1\})?)")  # of integration
@@ -150,8 +149,6 @@ def same(answer: Structure, truth: Structure) -> bool:
             return same_region(answer, truth)
         except (Unreadable, *UNDEFINED):
             pass  # ends with variables are compared as text
-    if isinstance(answer, Items) != isinstance(truth, Items):
-        answer, truth = _as_interval(answer), _as_interval(truth)
     if isinstance(answer, Relation) or isinstance(truth, Relation):
         return same_relation(answer, truth)
     if isinstance(answer, Items) != isinstance(truth, Items):
@@ -161,17 +158,10 @@ def same(answer: Structure, truth: Structure) -> bool:
     return isinstance(answer, str) and isinstance(truth, str) and same_value(answer, truth)
 
 
-def _as_interval(item: Structure) -> Structure:
-    """Return 0 \\le x < a as [0, a), and other items as they are."""
-    if not isinstance(item, Relation) or item.signs not in BRACKETS or not is_name(item.sides[1]):
-        return item
-    return Items(BRACKETS[item.signs], (read(item.sides[0]), read(item.sides[2])))
-
-
 def _opened(item: Structure) -> Structure:
-    """Return the list A, C, D of ACD, the element of a set of one, and other items as they are."""
-    if isinstance(item, Items) and item.kind == "{" and len(item.items) == 1:
-        return item.items[0]
+    """Return the list A, C, D of ACD, the element of a set of one, [0, a) of 0 \\le x < a, and others as they are."""
+    if isinstance(item, Items) and (item.kind == "in" or (item.kind == "{" and len(item.items) == 1)):
+        return item.items[-1]
     return read(", ".join(item)) if isinstance(item, str) and CHOICES.fullmatch(item) else item
 
 
@@ -363,7 +353,7 @@ def region(item: Structure) -> Region:
         raise Unreadable("no region")
     if item.kind == "in":
         return region(item.items[1])
-    if item.kind in INTERVALS and len(item.items) == 2:
+    if item.kind in INTERVALS.values() and len(item.items) == 2:
         low, high = map(_end, item.items)
         if high < low or (high == low and item.kind != "[]"):
             raise Unreadable("an interval that ends before it begins")  # (0, 0) is a point

@@ -28,7 +28,7 @@ NO_NAMES = frozenset(("e", "i", INFINITY, "\\emptyset"))
 OPENING, CLOSING = "([{", ")]}"
 ENCLOSED = re.compile(r"(\\\{|[(\[{])(.*?)(\\\}|[)\]}])")
 PARTS_OF_LINE = ("or", "and", "either", "without")
-INTERVALS = ("()", "(]", "[)", "[]")  # BRACKETS of equality.py goes by this order
+INTERVALS = {("<", "<"): "()", ("<", "\\le"): "(]", ("\\le", "<"): "[)", ("\\le", "\\le"): "[]"}  # of a < x < b
 WORD = r"\\text\{{\s*(?:{0})\s*\}}|(?<![A-Za-z\\])(?:{0})(?![A-Za-z])"
 SEPARATOR, OR = re.compile("[,;]|" + WORD.format("and|or")), re.compile(WORD.format("or"))
 LIST_COMMA = re.compile(r"[0-9],(?![0-9]{3}(?![0-9]))[0-9]")  # then 54,108 are two numbers, else one
@@ -62,7 +62,8 @@ class Items(NamedTuple):
     """Several structures; `kind` is their relation.
 
     "," in any order, "{" a set, "()", "[]", "(]", "[)" a tuple or an interval; of parts of the number line "or", "and",
-    "without", "either" (parted by a comma: all hold or, where they cannot, one of them) and "in" (name, part);
+    "without", "either" (parted by a comma: all hold or, where they cannot, one of them) and "in" (name, part), also of
+    1 < x < 4;
     "matrix" rows, "row" cells; "set" a set in a set; "point" the assignments of one solution: (x, y) = (3, 4).
     """
 
@@ -71,7 +72,7 @@ class Items(NamedTuple):
 
 
 class Relation(NamedTuple):
-    """Sides and the signs between them, < for >: x = 3, 1 < x \\le 4, 2x + y < 4."""
+    """Sides and the signs between them, < for >: x = 3, x < 4, 2x + y < 4."""
 
     sides: tuple[str, ...]
     signs: tuple[str, ...]
@@ -236,6 +237,8 @@ def _read_relation(sides: list[str], signs: list[str]) -> Structure:
             return Items("point", tuple(map(_assign, left, right)))
     if FLIPPED.keys() >= {*signs}:  # 3 > x > 1
         sides, signs = sides[::-1], [FLIPPED[sign] for sign in reversed(signs)]
+    if tuple(signs) in INTERVALS and is_name(sides[1]):  # 1 < x \\le 4
+        return Items("in", (sides[1], Items(INTERVALS[*signs], (read(sides[0]), read(sides[2])))))
     return Relation(tuple(sides), tuple(signs))
 
 
