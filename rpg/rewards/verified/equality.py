@@ -1,32 +1,23 @@
 """Compares two answers by their structures."""
 
-import itertools
-import math
-import operator
 import re
-from collections.abc import Callable, Iterable
 from fractions import Fraction
 from functools import lru_cache
-from typing import NamedTuple
 
 from rpg.rewards.verified.evaluate import (
-    UNDEFINED,
     are_equal,
     constant,
     constant_ratio,
-    context,
     is_real,
     nodes,
     substituted,
     variables,
 )
-from rpg.rewards.verified.formula import COUNTERS, DECIMAL, Node, Unreadable, number, read_formula
+from rpg.rewards.verified.formula import COUNTERS, DECIMAL, Node, number, read_formula
 from rpg.rewards.verified.normalize import DOUBT, without_text
+from rpg.rewards.verified.regions import same_region
 from rpg.rewards.verified.structure import (
-    ABSOLUTE,
-    INFINITY,
-    INTERVALS,
-    PARTS_OF_LINE,
+    INEQUALITIES,
     Items,
     Relation,
     Structure,
@@ -41,8 +32,6 @@ from rpg.rewards.verified.structure import (
 from rpg.rewards.verified.values import same_value
 
 MAX_ITEMS = 40  # length of a list, to bound the matching
-End = Fraction | float  # an end of a region; floats are infinities
-SIGNS = {"<": operator.lt, "\\le": operator.le, "=": operator.eq, "\\ne": operator.ne}
 NAMES = re.compile(r"\\text\s*\{[^{}]*\}|\\[A-Za-z]+|[A-Za-z](?:_(?:\w|\{\w\}))?")
 FUNCTION = re.compile(r"([A-Za-z])\s*\(\s*([a-df-hj-z])\s*\)\s*=")  # f(e) is a value
 CONSTANT = re.compile(r"(?:K|[Cc](?:_[01]|_\{1\})?)")  # of integration
@@ -145,10 +134,9 @@ def same(answer: Structure, truth: Structure) -> bool:
     if answer == truth:
         return True
     if is_region(answer) or is_region(truth):
-        try:
-            return same_region(answer, truth)
-        except (Unreadable, *UNDEFINED):
-            pass  # ends with variables are compared as text
+        verdict = same_region(answer, truth)
+        if verdict is not None:
+            return verdict
     if isinstance(answer, Relation) or isinstance(truth, Relation):
         return same_relation(answer, truth)
     if isinstance(answer, Items) != isinstance(truth, Items):
@@ -282,10 +270,9 @@ def stated_values(item: Structure) -> list[Structure]:
     tree = None if names_value(sides[0]) else read_formula(sides[0])
     if tree and sides[1:] == ["0"] and any(part.op == "add" and len(variables(part)) == 1 for part in nodes(tree)):
         return []
-    if tree and len(variables(tree)) == 1:  # -x = 5, x + 1 = 5, 1/x = 5
-        parts = {"add": tree.args, "div": tree.args[:1]}.get(tree.op, ())
-        if tree.op in ("neg", "abs", "root", "factorial") or not all(map(variables, parts)):
-            return []
+    is_unsolved = tree and (tree.op in ("neg", "abs", "factorial") or not all(map(variables, tree.args)))
+    if is_unsolved and len(variables(tree)) == 1:  # -x = 5, x + 1 = 5, x^3 = 5
+        return []
     if not all(map(_is_plain, sides[:-1])) or any(map(_contradict, signs, sides, sides[1:])):
         return []
     if signs[-1] != "\\approx" or is_name(sides[-2]):
@@ -316,7 +303,7 @@ def _are_constant(relation: Relation) -> bool:
 def same_up_to_factor(answer: Relation, truth: Relation) -> bool:
     """Whether one's sides differ by a multiple of what the other's do: 2x + 4y = 6 is x + 2y = 3."""
     difference, truth_difference, sign = _difference(answer), _difference(truth), answer.signs[0]
-    if not difference or not truth_difference or sign != truth.signs[0] or sign not in SIGNS:
+    if not difference or not truth_difference or sign != truth.signs[0] or sign not in ("=", *INEQUALITIES):
         return False
     ratio = constant_ratio(difference, truth_difference)
     return ratio is not None and (sign in ("=", "\\ne") or (is_real(ratio) and ratio.real > 0))
@@ -326,85 +313,3 @@ def _difference(relation: Relation) -> Node | None:
     """Return the difference of two sides; None if they are more, or unreadable."""
     trees = list(filter(None, map(read_formula, relation.sides)))
     return Node("add", (trees[0], Node("neg", (trees[1],)))) if len(trees) == len(relation.sides) == 2 else None
-
-
-class Region(NamedTuple):
-    """Part of the number line: its possible ends, and its indicator function."""
-
-    ends: tuple[End, ...]
-    holds: Callable[[End], bool]
-
-
-def same_region(answer: Structure, truth: Structure) -> bool:
-    """Return whether two regions agree at every end, between neighbours and beyond, and in the variable if named.
-
-    Raises as `region`.
-    """
-    left, right = region(answer), region(truth)
-    names = {bounded_name(answer), bounded_name(truth)} - {""}
-    return len(names) <= 1 and all(left.holds(x) == right.holds(x) for x in _points(left.ends + right.ends))
-
-
-def region(item: Structure) -> Region:
-    """Return the region of a structure. Raises Unreadable if it has none; UNDEFINED if an end has no value."""
-    if isinstance(item, Relation):
-        return _of_relation(item)
-    if not isinstance(item, Items):
-        raise Unreadable("no region")
-    if item.kind == "in":
-        return region(item.items[1])
-    if item.kind in INTERVALS.values() and len(item.items) == 2:
-        low, high = map(_end, item.items)
-        if high < low or (high == low and item.kind != "[]"):
-            raise Unreadable("an interval that ends before it begins")  # (0, 0) is a point
-        above, below = (operator.le if bracket in "[]" else operator.lt for bracket in item.kind)
-        return Region((low, high), lambda x: above(low, x) and below(x, high))
-    if item.kind == "{":
-        numbers = tuple(map(_end, item.items))
-        return Region(numbers, numbers.__contains__)
-    if item.kind not in PARTS_OF_LINE:
-        raise Unreadable("a list")
-    parts = [region(part) for part in item.items]
-    ends = tuple(end for part in parts for end in part.ends)
-    if item.kind == "without":
-        return Region(ends, lambda x: parts[0].holds(x) and not parts[1].holds(x))
-    can_hold_all = any(all(part.holds(x) for part in parts) for x in _points(ends))
-    joined = all if item.kind == "and" or (item.kind == "either" and can_hold_all) else any
-    return Region(ends, lambda x: joined(part.holds(x) for part in parts))
-
-
-def _of_relation(relation: Relation) -> Region:
-    """Return where x < 3, 1 < x \\le 3, |x| \\ge 2, x \\ne 3 or x = 3 holds."""
-    sides = [match[1] if (match := ABSOLUTE.fullmatch(side)) else side for side in relation.sides]
-    inside = sides != list(relation.sides)
-    if len({*filter(is_name, sides)}) != 1 or not SIGNS.keys() >= set(relation.signs):
-        raise Unreadable("not one variable against numbers")
-    numbers = [None if is_name(side) else _end(side) for side in sides]
-    ends = tuple(end for end in numbers if end is not None)
-
-    def holds(x: End) -> bool:
-        x = abs(x) if inside else x
-        values = [x if number is None else number for number in numbers]
-        return all(SIGNS[sign](*pair) for sign, pair in zip(relation.signs, itertools.pairwise(values), strict=True))
-
-    return Region(ends + tuple(-end for end in ends) if inside else ends, holds)
-
-
-def _end(item: Structure) -> End:
-    """Return the value of an end, irrational ones to 100 digits. Raises Unreadable if it is not real."""
-    if not isinstance(item, str):
-        raise Unreadable("no end")
-    plain = item.replace(" ", "")
-    if plain in (INFINITY, "-" + INFINITY):
-        return math.inf if plain == INFINITY else -math.inf
-    end = constant(item)
-    if end is None or not is_real(end):
-        raise Unreadable("an end that is not a real number")
-    return end if isinstance(end, Fraction) else Fraction(int(context().nint(context().re(end) * 10**100)), 10**100)
-
-
-def _points(ends: Iterable[End]) -> list[End]:
-    """Return all finite ends, a number between neighbours, and one beyond each side."""
-    finite = sorted({end for end in ends if isinstance(end, Fraction)}) or [Fraction(0)]
-    between = [(low + high) / 2 for low, high in itertools.pairwise(finite)]
-    return [finite[0] - 1, *finite, *between, finite[-1] + 1]
