@@ -208,8 +208,6 @@ def _as_row(item: Items) -> Items:
 def _points_of(named: Items, bare: Items) -> list[Items]:
     """Return (3, 4) for x = 3, y = 4, in alphabetical order; beside 3, 4 also in their own."""
     values = {item.sides[0]: read(item.sides[1]) for item in named.items if is_assignment(item)}
-    if len(values) != len(named.items):
-        return []
     orders = [sorted(values, key=lambda name: name.replace("\\ell", "l").lstrip("\\"))]
     orders += [list(values)] if bare.kind == "," else []
     return [Items("()", tuple(values[name] for name in names)) for names in orders]
@@ -270,9 +268,10 @@ def stated_values(item: Structure) -> list[Structure]:
     tree = None if names_value(sides[0]) else read_formula(sides[0])
     if tree and sides[1:] == ["0"] and any(part.op == "add" and len(variables(part)) == 1 for part in nodes(tree)):
         return []
-    is_unsolved = tree and (tree.op in ("neg", "abs", "factorial") or not all(map(variables, tree.args)))
-    if is_unsolved and len(variables(tree)) == 1:  # -x = 5, x + 1 = 5, x^3 = 5
-        return []
+    if tree and len(variables(tree)) == 1:  # -x = 5, x + 1 = 5, x^3 = 5
+        parts = [tree, *(part for part in nodes(tree) if part.op == "add")]
+        if tree.op in ("neg", "abs", "factorial") or not all(variables(arg) for part in parts for arg in part.args):
+            return []
     if not all(map(_is_plain, sides[:-1])) or any(map(_contradict, signs, sides, sides[1:])):
         return []
     if signs[-1] != "\\approx" or is_name(sides[-2]):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 INTEGER = r"(?:[0-9]{1,3}(?:(?:,[0-9]{3})+|(?: [0-9]{3})+)(?![0-9])|[0-9]+)"
 DECIMAL = re.compile(rf"[+-]?(?:{INTEGER}(?:\.[0-9]*)?|\.[0-9]+)")  # 27, 27.0, 1,000
 MAX_NESTING = 12  # real answers have up to 5; keeps the recursion shallow
-BRACKETS = {"(": ")", "[": "]", "{": "}"}
+BRACKETS = {"(": ")", "[": "]", "{": "}", "\\lfloor": "\\rfloor", "\\lceil": "\\rceil"}
 COUNTERS = frozenset("kmn")  # letters of integers
 OPAQUE = "f"  # f(x+1) is one name, while x(x+1) is a product
 # 0.1\bar{6}, 0.1(6)
@@ -197,12 +197,12 @@ class _Reader:
         return self.atom()
 
     def group(self) -> Node:
-        closing = BRACKETS[self.take()]
+        opening = self.take()
         bars, self.bars = self.bars, 0
         inside = self.sum()
         self.bars = bars
-        self.take(closing)
-        return inside
+        self.take(BRACKETS[opening])
+        return Node(opening[2:], (inside,)) if opening[0] == "\\" else inside
 
     def atom(self) -> Node:
         if self.next in BRACKETS:
@@ -263,10 +263,6 @@ class _Reader:
             return Node("root", (self.argument(), degree))
         if name in ACCENTS:
             return self.variable(f"\\{name} {self.raw_argument()}")
-        if name in ("lfloor", "lceil"):
-            inside = self.sum()
-            self.take("\\r" + name[1:])
-            return Node(name[1:], (inside,))
         raise Unreadable(name)
 
     def function(self, name: str) -> Node:

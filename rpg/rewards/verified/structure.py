@@ -21,8 +21,8 @@ PART = r"[A-Z](?:_(?:\w|\{\w+\})|[A-Z]{0,4})"
 MEASURE = re.compile(
     rf"\|[A-Z]{{2}}\||{PART}(?:\s*:\s*{PART})+|"
     r"\\frac\s*\{[A-Z]{2}\}\s*\{[A-Z]{2}\}|[A-Z]{2}/[A-Z]{2}|P\s*\([^()]*\)|\\(?:lim|int|sum|prod)(?![a-z]).*|"
-    rf"{DERIVATIVE.pattern}|[A-Z]\s*\\c[au]p\s*[A-Z]|\|[A-Za-wz]\||[A-Za-z]'*\(-?[0-9]+\)|"
-    r"\\(?:sin|cos|tan)\s*(?:[A-Z]|\\(?:alpha|beta|gamma|theta|phi)(?![a-z]))|\\(?:gcd|max|min)(?![a-z]).*"
+    rf"{DERIVATIVE.pattern}|[A-Z]\s*\\c[au]p\s*[A-Z]|\|(?:[A-Za-wz]|\\vec\s*\{{\w+\}})\||[A-Za-z]'*\(-?[0-9]+\)|"
+    r"\\(?:sin|cos|tan)\s*[0-9]?\s*(?:[A-Z]|\\(?:alpha|beta|gamma|theta|phi)(?![a-z]))|\\(?:gcd|max|min)(?![a-z]).*"
 )
 NO_NAMES = frozenset(("e", "i", INFINITY, "\\emptyset"))
 OPENING, CLOSING = "([{", ")]}"
@@ -51,11 +51,7 @@ LABEL = re.compile(r"(?:\\text\s*\{\s*)?([A-Za-z][A-Za-z ]{2,}?)\s*(?:\}\s*:|:\s
 POINT = re.compile(r"([A-Z](?:'|_\{?\w\}?)?)\s*(\(.*\))")  # A(1, 2)
 RULE = re.compile(r"[|:]")
 MEMBER = re.compile(r"\\in(?![a-z])")
-NOTHING = re.compile(
-    r"none|no (?:(?:real|integer|such|possible) )?(?:solutions?|roots?|values?|numbers?|integers?)(?: exists?)?|"
-    r"(?:the )?empty set|\\emptyset|\\\{ *\\\}|\{\}"
-)
-REALS = frozenset(("\\mathbb{R}", "all real numbers", "all reals", "all real number", "all real values"))
+NOTHING = re.compile(r"\\emptyset|\\\{ *\\\}|\{\}")
 
 
 class Items(NamedTuple):
@@ -150,9 +146,10 @@ def enclosed(text: str) -> tuple[str, str, str] | None:
 @lru_cache(maxsize=4096)
 def read(text: str) -> Structure:
     """Return the structure of a normalized text; by default a value."""
-    if NOTHING.fullmatch(text.casefold()):
+    meaning = words(text) or text
+    if NOTHING.fullmatch(meaning):
         return EMPTY
-    if text.casefold() in REALS or text in REALS:
+    if meaning == "\\mathbb{R}":
         return WHOLE_LINE
     parts, separators = split(text, SEPARATOR if LIST_COMMA.search(text) else NO_THOUSANDS)
     if separators:

@@ -18,8 +18,7 @@ class Unit(NamedTuple):
 
 PREFIXES = {"k": 3, "M": 6, "G": 9, "T": 12, "d": -1, "c": -2, "m": -3, "u": -6, "n": -9, "p": -12, "f": -15}
 PREFIX_NAMES = {"kilo": 3, "mega": 6, "giga": 9, "centi": -2, "milli": -3, "micro": -6, "nano": -9}
-AREAS = {"square": 2, "sq": 2, "cubic": 3, "cu": 3}
-AFTER = {"squared": 2, "cubed": 3}
+AREAS = {"square": 2, "sq": 2, "cubic": 3, "cu": 3, "squared": 2, "cubed": 3}  # the last two behind a unit
 TABLE = read_table("units.txt")
 SIGNS = [(re.compile(pattern), f" {word} ") for pattern, (_, word) in TABLE["signs"].items()]
 FRACTION = re.compile(r"\\frac\s*\{((?:[^{}]|\{[^{}]*\})*)\}\s*\{((?:[^{}]|\{[^{}]*\})*)\}")
@@ -51,7 +50,7 @@ def read_unit(text: str) -> Unit | None:
             factor = named_unit(word)
             if factor is None:
                 return None
-            exponent = side * area * int(token["braced"] or token["bare"] or AFTER.get(token["after"], 1))
+            exponent = side * area * int(token["braced"] or token["bare"] or AREAS.get(token["after"], 1))
             powers = Counter(dict(unit.powers if unit else ()))
             powers.update({base: power * exponent for base, power in factor.powers})
             scale = (unit.scale if unit else 1) * factor.scale**exponent

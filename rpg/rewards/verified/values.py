@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from rpg.rewards.verified.evaluate import are_equal, constant
 from rpg.rewards.verified.formula import DEGREE, INTEGER, ONE, Node, number, read_formula
-from rpg.rewards.verified.normalize import TEXT, without_text
+from rpg.rewards.verified.normalize import TABLES, TEXT, without_text
 from rpg.rewards.verified.units import Unit, read_unit
 
 MEANINGLESS_SPACE = re.compile(r"(?<![0-9A-Za-z])\s+|\s+(?![0-9A-Za-z])|(?<=[0-9])\s+(?=[A-Za-z])")
@@ -27,7 +27,6 @@ CODE = re.compile("[IVXLC]{2}|[NESW]{2}|[HT]{2}|[TF]{2}|[LR]{2}")  # IV is no pr
 ROUNDED = re.compile(rf"-?{INTEGER}\.([0-9]{{2,}})")
 RATIO = re.compile(r":|(?<=[0-9])\s+to\s+(?=[0-9])")
 DECIMAL_POINT = re.compile(r"[0-9]*\.[0-9]")
-CURRENCIES = {"\\$": "dollar", "USD": "dollar", "€": "euro", "£": "sterling", "¥": "yen", "EUR": "euro"}
 CURRENCY = re.compile(r"([+-]?)\s*(\\\$|USD|EUR|€|£|¥)\s*")
 # possible starts of the unit in "12 \\text{cm}": text, a separate word, a sign
 UNIT_START = re.compile(
@@ -46,10 +45,7 @@ ANGLE, RADIAN = read_unit("degree"), read_unit("rad")
 PERCENT = read_unit("percent")
 PRIMES = (read_unit("arcmin"), read_unit("arcsec"))
 FUNCTION = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)(?![a-z])")  # the angle of \sin 30^\circ is not the answer
-SYNONYMS = (
-    (re.compile("dne|undefined|(?:limit )?(?:does not|doesn't) exist|no limit"), "does not exist"),
-    (re.compile("infinit(?:y|e(?:ly many|(?: number)? of)?(?: (?:real |integer )?(?:solutions|values))?)"), "\\infty"),
-)
+SYNONYMS = [(re.compile(pattern), meaning) for pattern, (_, meaning) in TABLES["whole answers"].items()]
 
 
 @lru_cache(maxsize=16384)
@@ -164,7 +160,7 @@ def as_based(text: str) -> tuple[str, str] | None:
 def quantity(text: str) -> Quantity:
     """Split a value and its unit, the longest end that is one; a letter only after a number and a space, or upright."""
     if match := CURRENCY.match(text):
-        unit = read_unit(CURRENCIES[match[2]])
+        unit = read_unit(match[2])
         named = quantity(text[match.end() :])
         if named.unit in (None, unit):  # not $5 per hour
             return Quantity(match[1] + named.value, unit)
