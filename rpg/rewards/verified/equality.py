@@ -116,8 +116,6 @@ def _renamed(answer: str, truth: str, integer: str, truth_integer: str) -> str:
     is_argument = is_function and named[0][2] != named[1][2]
     if is_argument:
         old, new = ({match[2]} for match in named)
-    elif len(old | new) > 2:
-        old, new = old & COUNTERS, new & COUNTERS
     if len(old) != 1 or len(new) != 1 or new & names:
         return answer
     (name,), others = new, truth_names - new - {"e", "i"}
@@ -168,8 +166,9 @@ def same_items(answer: Items, truth: Items) -> bool:
         if named.kind == "," and (bare.kind == "()" or is_named):
             points = [(row, bare._replace(kind="()")) for row in _points_of(named, bare)]
             return any(same(*(point if named is answer else point[::-1])) for point in points)
-    if _is_indexed(answer) != _is_indexed(truth):
-        answer, truth = _without_index(answer), _without_index(truth)
+    plain = _without_index(answer), _without_index(truth)
+    if (plain[0] is answer) != (plain[1] is truth):
+        answer, truth = plain
     if answer.kind == truth.kind and answer.kind not in (",", "{", "or", "and"):
         return all(map(same, answer.items, truth.items))
     is_list = len(truth.items) > 2  # [1, 2, 3] is a list, and no interval
@@ -184,14 +183,9 @@ def same_items(answer: Items, truth: Items) -> bool:
     return True
 
 
-def _is_indexed(item: Items) -> bool:
-    """Return whether these are x_1 = 2, x_2 = 3."""
-    return all(is_assignment(one) and "_" in one.sides[0] for one in item.items)
-
-
 def _without_index(item: Items) -> Items:
-    """Return x = 2, x = 3 for x_1 = 2, x_2 = 3, if all have one name."""
-    named = [(assigned_name(one), one.sides[1]) for one in item.items if is_assignment(one)]
+    """Return x = 2, x = 3 for x_1 = 2, x_2 = 3, and other lists as they are."""
+    named = [(assigned_name(one), one.sides[1]) for one in item.items if is_assignment(one) and "_" in one.sides[0]]
     is_one = len({name for name, _ in named}) == 1 and len(named) == len(item.items)
     return Items(",", tuple(Relation(sides, ("=",)) for sides in named)) if is_one else item
 
@@ -266,11 +260,10 @@ def stated_values(item: Structure) -> list[Structure]:
     if len(sides) == 2 and is_name(sides[1]) and not is_name(sides[0]):
         sides.reverse()  # 3 = x
     tree = None if names_value(sides[0]) else read_formula(sides[0])
-    if tree and sides[1:] == ["0"] and any(part.op == "add" and len(variables(part)) == 1 for part in nodes(tree)):
-        return []
-    if tree and len(variables(tree)) == 1:  # -x = 5, x + 1 = 5, x^3 = 5
+    if tree and len(variables(tree)) == 1:  # x^2 - 2x = 0, -x = 5, x + 1 = 5, x^3 = 5
         parts = [tree, *(part for part in nodes(tree) if part.op == "add")]
-        if tree.op in ("neg", "abs", "factorial") or not all(variables(arg) for part in parts for arg in part.args):
+        is_solved = sides[1:] != ["0"] and tree.op not in ("neg", "abs", "factorial")
+        if not is_solved or not all(variables(arg) for part in parts for arg in part.args):
             return []
     if not all(map(_is_plain, sides[:-1])) or any(map(_contradict, signs, sides, sides[1:])):
         return []

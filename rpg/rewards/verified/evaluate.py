@@ -203,12 +203,6 @@ def _function(name: str, largest: int = MAX_ARGUMENT) -> Callable[..., Number]:
     return lambda *numbers: getattr(context(), name)(*(inexact(x, largest) for x in numbers))
 
 
-def _ln(x: Number) -> Number:
-    if x == 0:
-        raise ZeroDivisionError("log 0")
-    return context().log(inexact(x))
-
-
 def _power(base: Number, exponent: Number) -> Number:
     if base == 0:
         if isinstance(exponent, Fraction) and exponent > 0:
@@ -221,7 +215,7 @@ def _power(base: Number, exponent: Number) -> Number:
             return base ** int(exponent)
         if abs(exponent) <= MAX_EXPONENT:
             return _bounded(base) ** int(exponent)
-    exponent = exponent if base == context().e else OPERATIONS["mul"](exponent, _ln(base))
+    exponent = exponent if base == context().e else OPERATIONS["mul"](exponent, OPERATIONS["ln"](base))
     return context().exp(inexact(exponent, MAX_EXPONENT))
 
 
@@ -268,8 +262,8 @@ OPERATIONS: dict[str, Callable[..., Number]] = {
     "factorial": _counted(math.factorial, "factorial", 2050),
     "fac2": _counted(lambda n: math.prod(range(n, 0, -2)), "fac2", 2050),
     "binom": _counted(math.comb, "binomial", 4000),
-    "ln": _ln,
-    "log": lambda x, base: OPERATIONS["div"](_ln(x), _ln(base)),
+    "ln": _function("ln", 0),
+    "log": lambda x, base: OPERATIONS["div"](OPERATIONS["ln"](x), OPERATIONS["ln"](base)),
     "exp": lambda x: _power(context().e, x),
     **{name: _function(name) for name in TRIGONOMETRIC},
     **{"arc" + name: _function("a" + name) for name in INVERTIBLE},
