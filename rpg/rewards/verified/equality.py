@@ -4,15 +4,7 @@ import re
 from fractions import Fraction
 from functools import lru_cache
 
-from rpg.rewards.verified.evaluate import (
-    are_equal,
-    constant,
-    constant_ratio,
-    is_real,
-    nodes,
-    substituted,
-    variables,
-)
+from rpg.rewards.verified.evaluate import are_equal, constant, constant_ratio, is_real, nodes, substituted, variables
 from rpg.rewards.verified.formula import COUNTERS, DECIMAL, Node, number, read_formula
 from rpg.rewards.verified.normalize import DOUBT, without_text
 from rpg.rewards.verified.regions import same_region
@@ -53,9 +45,7 @@ ANY_CONSTANT = re.compile(
     + r"\)?$"
 )
 SET_OF = re.compile(r"\\\{\s*(\w)\s*[|:](?=\s*\1\s*=)")  # \{x | x = k\pi, k \in Z\}
-FOR_ALL = re.compile(
-    r"(?<=\S)[\s,;(]*(?:\\text\s*\{\s*)?(?:\\forall|for (?:all|any|every|each)(?![a-z]|[\s}]*[0-9])).*$"
-)
+FOR_ALL = re.compile(r"(?<=\S)[\s,;(]*(?:\\text\{ ?)?(?:\\forall|for (?:all|any|every|each)(?![a-z]|[\s}]*[0-9])).*$")
 LIMITED = re.compile(
     rf"=|\\(?:ne|setminus)(?![a-z])|\b(?:otherwise|rational|even|odd|prime)\b|{DOUBT.pattern}", re.IGNORECASE
 )
@@ -233,13 +223,11 @@ def _is_solution(solution: Structure, equation: Relation) -> bool:
     """Return whether y = f(x), or f(x) with one variable less, solves an equation that is linear in y."""
     name, formula = solution.sides if is_assignment(solution) else ("", str(solution))
     tree, difference = read_formula(formula), _difference(equation)
-    if not tree or not difference or equation.signs != ("=",) or not variables(tree):
+    asks_for_other = is_assignment(equation) and not name  # (y - 1)/2 is x, and y = 2x + 1 asks for y
+    if not tree or not difference or equation.signs != ("=",) or not variables(tree) or asks_for_other:
         return False
-    if not name and is_assignment(equation) and equation.sides[0] in variables(tree):
-        return False  # (y - 1)/2 is x, and y = 2x + 1 asks for y
     unknown = variables(difference) - variables(tree)
-    is_within = variables(tree) <= variables(difference) and unknown.issuperset([name] if name else [])
-    if len(unknown) != 1 or not is_within:
+    if len(unknown) != 1 or not variables(tree) <= variables(difference) or name not in ("", *unknown):
         return False
     (name,) = unknown
     shifted = [substituted(difference, name, Node("add", (Node("var", leaf=name), number(n)))) for n in (-1, 1)]

@@ -17,7 +17,7 @@ from typing import Any
 import mpmath
 from mpmath.ctx_mp import MPContext
 
-from rpg.rewards.verified.formula import COUNTERS, INVERTIBLE, TRIGONOMETRIC, Node, Unreadable, read_formula
+from rpg.rewards.verified.formula import COUNTERS, TRIGONOMETRIC, Node, Unreadable, read_formula
 
 DIGITS = 220
 MAX_BITS = 20_000  # limit of exact numbers: 2^{2023} and 100! are answers
@@ -266,5 +266,5 @@ OPERATIONS: dict[str, Callable[..., Number]] = {
     "log": lambda x, base: OPERATIONS["div"](OPERATIONS["ln"](x), OPERATIONS["ln"](base)),
     "exp": lambda x: _power(context().e, x),
     **{name: _function(name) for name in TRIGONOMETRIC},
-    **{"arc" + name: _function("a" + name) for name in INVERTIBLE},
+    **{"arc" + name: _function("a" + name) for name in TRIGONOMETRIC},
 }

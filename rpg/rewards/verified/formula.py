@@ -22,15 +22,13 @@ SHORTHANDS = (  # of whole answers
     (re.compile(rf"({DECIMAL.pattern})\s*x\s*(10\s*\^.*)"), r"\1\\cdot \2"),
     (re.compile(rf"([+-]?{INTEGER}) +([0-9]+)/([0-9]+)"), r"\1\\frac{\2}{\3}"),
 )
-WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{4}")  # consecutive letters are a word or code, not a product of variables
 # dx/dt is not a quotient of products with d: compared as text
 DERIVATIVE = re.compile(
     r"\\frac\s*\{\s*(?:d|\\partial)(?:[^{}]|\{[^{}]*\})*\}\s*\{\s*(?:d|\\partial)\s*\\?[A-Za-z](?:[^{}*/+-]|\{[^{}]*\})*\}"
 )
 UPRIGHT = re.compile(r"\\text\s*\{\s*([A-Za-z])\s*\}")
-INVERTIBLE = ("sin", "cos", "tan", "sinh", "cosh", "tanh")
-TRIGONOMETRIC = (*INVERTIBLE, "cot", "sec", "csc")
-FUNCTIONS = frozenset((*TRIGONOMETRIC, *("arc" + name for name in INVERTIBLE), "ln", "log", "exp", "abs"))
+TRIGONOMETRIC = ("sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh")
+FUNCTIONS = frozenset((*TRIGONOMETRIC, *("arc" + name for name in TRIGONOMETRIC), "ln", "log", "exp", "abs"))
 GREEK = """alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi rho sigma tau upsilon phi chi psi
 omega Gamma Delta Theta Lambda Xi Sigma Phi Psi Omega hbar ell"""
 LETTERS = frozenset(GREEK.split())
@@ -70,7 +68,7 @@ def read_formula(text: str) -> Node | None:
     if DECIMAL.fullmatch(text):
         return number(decimal(text))
     text = UPRIGHT.sub(r" \1 ", text).rstrip()
-    if WORD.search(text) or DERIVATIVE.search(text):
+    if DERIVATIVE.search(text):
         return None
     for pattern, spelling in SHORTHANDS:
         if match := pattern.fullmatch(text):
@@ -275,8 +273,6 @@ class _Reader:
             exponent = self.argument(plain=True)
             if name in TRIGONOMETRIC and exponent == Node("neg", (number(1),)):  # the inverse, no reciprocal
                 name, exponent = "arc" + name, None
-                if name not in FUNCTIONS:
-                    raise Unreadable(name)
         argument = self.group() if self.next in BRACKETS else self.bare_argument()
         value = Node(name, (argument, base or number(10)) if name == "log" else (argument,))
         return value if exponent is None else Node("pow", (value, exponent))

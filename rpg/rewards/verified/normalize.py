@@ -67,10 +67,7 @@ MARKUP = (
     (r"(?<![\w)}])\*\*([^*]+)\*\*(?![\w(])", r"\1"),  # emphasis, no power
     (r"(?<!\\)\\[,;: ]|(?!^)~|\\q?quad", " "),  # "~33" is about 33
     (r"\\not=|!=", r"\\ne "),
-    (
-        rf"\\(?:operatorname|mathrm|text)\s*\{{\s*(?!sec)({one_of('plain commands')}|(?:arc|c)?tg|lg|[sc]h)\s*\}}",
-        r"\\\1 ",
-    ),
+    (rf"\\(?:{one_of('upright')})\s*\{{\s*(?!sec)({one_of('plain commands')}|(?:arc|c)?tg|lg|[sc]h)\s*\}}", r"\\\1 "),
     ("<=", r"\\le "),
     (">=", r"\\ge "),
     (r"((?:/|[0-9]) *)sec(?=(?:\^[23])?[\s.$}]*$)", r"\1 s"),  # no secant
@@ -94,6 +91,7 @@ SPELLINGS = (
     (r"\\text\{([^{}]*\S) (and|or)\}", r"\\text{\1} \\text{\2} "),
     (r"(?<![A-Za-z])(?:C|\\text\{C\})\s*_\s*(\{[^{}]*\}|\w)\s*\^\s*(\{[^{}]*\}|\w)", r"\\binom \1\2"),
     (r"\\mathbb\{R\}\s*(?:\^\s*\{?\s*[+*]?\+\s*\}?|_\s*\{?\s*(?:\+|>\s*0)\s*\}?)", r"(0, \\infty)"),
+    (r"^\(?([0-9][0-9A-Fa-f]*)\)?\s*(?:_|\(?(?:\\text\{)?(?:in )?base)[\s{(}]*([0-9]{1,2})[)}\s]*$", r"\1_{\2}"),
     (r"\s+", " "),
     (r"^(?:=>?|\\(?:approx|Rightarrow|implies|therefore)(?![a-z])) *", ""),
     (r"^([0-9]+)(?:\^\s*)?(?:\{?\s*\\text)?\s*\{?(?:st|nd|rd|th)(?![A-Za-z])\}*", r"\1"),  # 15th day

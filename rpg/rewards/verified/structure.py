@@ -58,8 +58,7 @@ class Items(NamedTuple):
     """Several structures; `kind` is their relation.
 
     "," in any order, "{" a set, "()", "[]", "(]", "[)" a tuple or an interval; of parts of the number line "or", "and",
-    "without", "either" (parted by a comma: all hold or, where they cannot, one of them) and "in" (name, part), also of
-    1 < x < 4;
+    "without", "either" (parted by a comma: all hold or, where they cannot, one), "in" (name, part) of 1 < x < 4;
     "matrix" rows, "row" cells; "set" a set in a set; "point" the assignments of one solution: (x, y) = (3, 4).
     """
 
@@ -188,10 +187,9 @@ def _read_list(parts: list[str], separators: list[str]) -> Structure:
     items = [read(part) for part in parts]
     if len(items) == 1:
         return items[0]
-    names = {bounded_name(item) for item in items} - {""}
-    bounded = [bounded_name(item) or (item.sides[0] if is_assignment(item) else "") for item in items]
+    bounded = {bounded_name(item) or (item.sides[0] if is_assignment(item) else "") for item in items}
     joined = " ".join(separators)
-    if len(names) == 1 and names.issuperset(bounded):  # "x < 1 or x = 3"
+    if len(bounded) == 1 and any(map(bounded_name, items)):  # "x < 1 or x = 3"
         return Items("or" if "or" in joined else "and" if "and" in joined else "either", tuple(items))
     assigned = {*map(assigned_name, items)} - {""}
     if "or" in joined and (len(assigned) == len(items) or all(is_name(part) or words(part) for part in parts)):

@@ -33,9 +33,6 @@ UNIT_START = re.compile(
     r"\s*(?:\\text\s*\{|\\(?:mu|Omega|AA)(?![A-Za-z])|\\?%|[°']|\\frac\s*\{\s*\\text|"
     r"[MLR]_\s*\{?\s*\\(?:odot|oplus)|\\cdot\s*\\text|\((?=\\text)|(?<![A-Za-z\\])[A-Za-z])"
 )
-BASED = re.compile(
-    r"\(?([0-9][0-9A-Fa-f]*)\)?\s*(?:_\s*\{?\s*\(?\s*|\s\(?(?:in )?base )(?:\\text\{)?([0-9]{1,2})\}?\)?\s*\}?\)?"
-)
 PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([^0-9]*[^0-9\s])\s*")
 NO_VALUE_ENDS = ("\\", "+", "-", "\\cdot", "/", "^", "_", "{", "(", "=")
 LETTERS = re.compile(r"[A-Za-z]|mg|(?:mg|[A-Za-z])(?: +[A-Za-z])+")  # m g h is a product
@@ -94,8 +91,6 @@ def same_value(answer: str, truth: str) -> bool:
         return False
     if RATIO.search(answer) or RATIO.search(truth):
         return _same_ratio(answer, truth)
-    if as_based(answer) or as_based(truth):
-        return as_based(answer) == as_based(truth)
     measured = quantity(answer), quantity(truth)
     units = [value.unit for value in measured if value.unit]
     a_product = len(units) < 2 and ANGLE not in units and PERCENT not in units  # "3 m" may be a product
@@ -148,12 +143,6 @@ def _same_ratio(answer: str, truth: str) -> bool:
     parts = RATIO.split(answer), RATIO.split(truth)
     left, right = ([rf"\frac{{{first}}}{{{part}}}" for part in others] or [first] for first, *others in parts)
     return len(left) == len(right) and all(map(same_number, left, right))
-
-
-def as_based(text: str) -> tuple[str, str] | None:
-    """Return (digits, base) of 2516_8, 2516_{8}, (2516)_8 or "2516 base 8", else None."""
-    match = BASED.fullmatch(text)
-    return (match[1].upper().lstrip("0"), match[2]) if match else None
 
 
 @lru_cache(maxsize=16384)
