@@ -24,7 +24,7 @@ from rpg.rewards.verified.structure import (
 from rpg.rewards.verified.values import same_value
 
 MAX_ITEMS = 40  # length of a list, to bound the matching
-NAMES = re.compile(r"\\text\s*\{[^{}]*\}|\\[A-Za-z]+|[A-Za-z](?:_(?:\w|\{\w\}))?")
+NAMES = re.compile(r"\\text\s*\{[^{}]*\}|\\[A-Za-z]+|[a-z]{3,}|[A-Za-z](?:_(?:\w|\{\w\}))?")  # or words
 FUNCTION = re.compile(r"([A-Za-z])\s*\(\s*([a-df-hj-z])\s*\)\s*=")  # f(e) is a value
 CONSTANT = re.compile(r"(?:K|[Cc](?:_[01]|_\{1\})?)")  # of integration
 PARAMETERS = frozenset("ackCK")  # of all solutions f(x) = cx
@@ -100,7 +100,7 @@ def _renamed(answer: str, truth: str, integer: str, truth_integer: str) -> str:
     """Name a function's argument, a constant of integration or an integer (called so, or of k\\pi) as in the truth."""
     named = [match for match in (FUNCTION.match(answer), FUNCTION.match(truth)) if match]
     found = (NAMES.findall(text.rpartition("=")[2]) for text in (answer, truth))
-    names, truth_names = ({name for name in each if name[0] != "\\"} for each in found)  # no commands
+    names, truth_names = ({name for name in each if "_" in name or len(name) == 1} for each in found)
     old, new = names - truth_names, truth_names - names
     is_function = len(named) == 2 and named[0][1] == named[1][1]
     is_argument = is_function and named[0][2] != named[1][2]
@@ -110,7 +110,7 @@ def _renamed(answer: str, truth: str, integer: str, truth_integer: str) -> str:
         return answer
     (name,), others = new, truth_names - new - {"e", "i"}
     # other letters are quantities, as the m and l of a pendulum
-    is_integer = name == truth_integer or (old == {integer} and not others)
+    is_integer = (name == truth_integer and old <= COUNTERS | {integer}) or (old == {integer} and not others)
     is_constant = all(map(CONSTANT.fullmatch, (*old, name))) and others in map(set, "txyz") and INTEGRATED.search(truth)
     is_factor = is_function and others == {named[1][2]} and old | new <= PARAMETERS
     is_free = is_argument or is_integer or is_constant or is_factor or (old <= COUNTERS and FAMILY.fullmatch(truth))

@@ -51,7 +51,6 @@ LABEL = re.compile(r"(?:\\text\s*\{\s*)?([A-Za-z][A-Za-z ]{2,}?)\s*(?:\}\s*:|:\s
 POINT = re.compile(r"([A-Z](?:'|_\{?\w\}?)?)\s*(\(.*\))")  # A(1, 2)
 RULE = re.compile(r"[|:]")
 MEMBER = re.compile(r"\\in(?![a-z])")
-NOTHING = re.compile(r"\\emptyset|\\\{ *\\\}|\{\}")
 
 
 class Items(NamedTuple):
@@ -74,8 +73,7 @@ class Relation(NamedTuple):
 
 
 Structure = str | Items | Relation
-EMPTY = Items("or", ())
-WHOLE_LINE = Items("()", ("-" + INFINITY, INFINITY))
+NAMED_SETS = {"\\emptyset": Items("or", ()), "\\mathbb{R}": Items("()", ("-" + INFINITY, INFINITY))}
 
 
 def is_name(text: str) -> bool:
@@ -145,11 +143,8 @@ def enclosed(text: str) -> tuple[str, str, str] | None:
 @lru_cache(maxsize=4096)
 def read(text: str) -> Structure:
     """Return the structure of a normalized text; by default a value."""
-    meaning = words(text) or text
-    if NOTHING.fullmatch(meaning):
-        return EMPTY
-    if meaning == "\\mathbb{R}":
-        return WHOLE_LINE
+    if (meaning := words(text) or text) in NAMED_SETS:
+        return NAMED_SETS[meaning]
     parts, separators = split(text, SEPARATOR if LIST_COMMA.search(text) else NO_THOUSANDS)
     if separators:
         if total(joined := SEPARATOR.sub(" ", text)):
