@@ -28,7 +28,7 @@ NO_NAMES = frozenset(("e", "i", INFINITY, "\\emptyset"))
 OPENING, CLOSING = "([{", ")]}"
 ENCLOSED = re.compile(r"(\\\{|[(\[{])(.*?)(\\\}|[)\]}])")
 PARTS_OF_LINE = ("or", "and", "either", "without")
-INTERVALS = {("<", "<"): "()", ("<", "\\le"): "(]", ("\\le", "<"): "[)", ("\\le", "\\le"): "[]"}  # of a < x < b
+INTERVALS = {"<<": "()", "<\\le": "(]", "\\le<": "[)", "\\le\\le": "[]"}  # of the signs in a < x \\le b
 WORD = r"\\text\{{\s*(?:{0})\s*\}}|(?<![A-Za-z\\])(?:{0})(?![A-Za-z])"
 SEPARATOR, OR = re.compile("[,;]|" + WORD.format("and|or")), re.compile(WORD.format("or"))
 LIST_COMMA = re.compile(r"[0-9],(?![0-9]{3}(?![0-9]))[0-9]")  # then 54,108 are two numbers, else one
@@ -227,8 +227,8 @@ def _read_relation(sides: list[str], signs: list[str]) -> Structure:
             return Items("point", tuple(map(_assign, left, right)))
     if FLIPPED.keys() >= {*signs}:  # 3 > x > 1
         sides, signs = sides[::-1], [FLIPPED[sign] for sign in reversed(signs)]
-    if tuple(signs) in INTERVALS and is_name(sides[1]):  # 1 < x \\le 4
-        return Items("in", (sides[1], Items(INTERVALS[*signs], (read(sides[0]), read(sides[2])))))
+    if (kind := INTERVALS.get("".join(signs))) and is_name(sides[1]):
+        return Items("in", (sides[1], Items(kind, (read(sides[0]), read(sides[2])))))
     return Relation(tuple(sides), tuple(signs))
 
 
