@@ -40,7 +40,7 @@ def one_of(section: str) -> str:
     return "|".join(TABLES[section])
 
 
-CHARACTERS = str.maketrans(spellings("characters") | {"\u200b": ""})
+CHARACTERS = str.maketrans(spellings("characters") | dict.fromkeys("\u200b✓✔✅", ""))
 FONT = re.compile(rf"\\(?:{one_of('fonts')})(?![a-z])\s*(?:\{{([^{{}}]*)\}}|(\w))")
 WRAPPED = re.compile(rf"\\(?:{one_of('upright')})\*?\s*\{{((?:[^{{}}]|\^\{{-?[0-9]\}})*)\}}|\{{\\rm\s+([^{{}}]*)\}}")
 TEXT = re.compile(r"\\text\s*\{([^{}]*)\}")
@@ -105,7 +105,7 @@ LEAD = re.compile(  # no list: x is 3, y is 4
     r"(?:\s+(?:equal to|given by|exactly|just|simply))?\s*:?\s+(?=\S)"
 )
 LEAD_WORDS = re.compile(
-    r"(?i:so|thus|hence|therefore|final answer|the answer|answer|exactly|option|choice|"
+    r"(?i:so|thus|hence|therefore|final answer|the answer|answer|exactly|option|choice|(?:a )?total of|"
     r"we (?:find|get|have|obtain)(?: that)?)[,:]?\s+(?=[^a-z]|[a-z](?![a-z])(?!\s+[a-z]{2}))"
 )
 SPOKEN = re.compile(  # and a reason

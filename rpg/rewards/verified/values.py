@@ -31,7 +31,7 @@ CURRENCY = re.compile(r"([+-]?)\s*(\\\$|USD|EUR|€|£|¥)\s*")
 # possible starts of the unit in "12 \\text{cm}": text, a separate word, a sign
 UNIT_START = re.compile(
     r"\s*(?:\\text\s*\{|\\(?:mu|Omega|AA)(?![A-Za-z])|\\?%|[°']|\\frac\s*\{\s*\\text|"
-    r"[MLR]_\s*\{?\s*\\(?:odot|oplus)|\\cdot\s*\\text|\((?=\\text)|(?<![A-Za-z\\])[A-Za-z])"
+    r"[MLR]_\s*\{?\s*\\(?:odot|oplus)|\\cdot\s*\\text|\((?=\\text|[a-z]{2})|(?<![A-Za-z\\])[A-Za-z])"
 )
 PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([^0-9]*[^0-9\s])\s*")
 NO_VALUE_ENDS = ("\\", "+", "-", "\\cdot", "/", "^", "_", "{", "(", "=")
