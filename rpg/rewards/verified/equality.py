@@ -154,8 +154,8 @@ def same_items(answer: Items, truth: Items) -> bool:
         names = {*map(assigned_name, named.items)}
         is_named = len(names) > 1 and "" not in names and all(isinstance(item, str) for item in bare.items)
         if named.kind == "," and (bare.kind == "()" or is_named):
-            points = [(row, bare._replace(kind="()")) for row in _points_of(named, bare)]
-            return any(same(*(point if named is answer else point[::-1])) for point in points)
+            point, other = _point(named, bare), bare._replace(kind="()")
+            return same(point, other) if named is answer else same(other, point)
     plain = _without_index(answer), _without_index(truth)
     if (plain[0] is answer) != (plain[1] is truth):
         answer, truth = plain
@@ -189,12 +189,11 @@ def _as_row(item: Items) -> Items:
     return Items("()", cells[0] if len(cells) == 1 else tuple(Items("[]", row) for row in rows))
 
 
-def _points_of(named: Items, bare: Items) -> list[Items]:
-    """Return (3, 4) for x = 3, y = 4, in alphabetical order; beside 3, 4 also in their own."""
+def _point(named: Items, bare: Items) -> Items:
+    """Return (3, 4) for x = 3, y = 4: beside a point in alphabetical order, beside a list in their own."""
     values = {item.sides[0]: read(item.sides[1]) for item in named.items if is_assignment(item)}
-    orders = [sorted(values, key=lambda name: name.replace("\\ell", "l").lstrip("\\"))]
-    orders += [list(values)] if bare.kind == "," else []
-    return [Items("()", tuple(values[name] for name in names)) for names in orders]
+    alphabetical = sorted(values, key=lambda name: name.replace("\\ell", "l").lstrip("\\"))
+    return Items("()", tuple(values[name] for name in (alphabetical if bare.kind == "()" else values)))
 
 
 def same_relation(answer: Structure, truth: Structure) -> bool:
@@ -248,9 +247,10 @@ def stated_values(item: Structure) -> list[Structure]:
     if len(sides) == 2 and is_name(sides[1]) and not is_name(sides[0]):
         sides.reverse()  # 3 = x
     tree = None if names_value(sides[0]) else read_formula(sides[0])
-    if tree and len(variables(tree)) == 1:  # x^2 - 2x = 0, -x = 5, x + 1 = 5, x^3 = 5
-        parts = [tree, *(part for part in nodes(tree) if part.op == "add")]
-        is_solved = sides[1:] != ["0"] and tree.op not in ("neg", "abs", "factorial")
+    if tree and variables(tree):  # x^2 - 2x = 0, -x = 5, x + 1 = 5, x^3 = 5, x + y + 1 = 0
+        is_one = len(variables(tree)) == 1
+        parts = [part for part in nodes(tree) if part.op == "add" or (is_one and part is tree)]
+        is_solved = not is_one or (sides[1:] != ["0"] and tree.op not in ("neg", "abs", "factorial"))
         if not is_solved or not all(variables(arg) for part in parts for arg in part.args):
             return []
     if not all(map(_is_plain, sides[:-1])) or any(map(_contradict, signs, sides, sides[1:])):

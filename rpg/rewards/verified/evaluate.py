@@ -101,8 +101,8 @@ def are_equal(a: Node, b: Node, leeway: Fraction = Fraction(0)) -> bool:
     reals, others = 0, list[bool]()
     for x, y in _values_at_points(a, b):
         is_close = are_close(x, y, leeway if is_number else Fraction(0))
-        if is_real(x) != is_real(y) and any(node.op == "abs" for node in (*nodes(a), *nodes(b))):
-            return False  # \ln|x| is not \ln x
+        if is_real(x) != is_real(y) and any(node.op in ("abs", "i") for node in (*nodes(a), *nodes(b))):
+            return False  # \ln|x| is not \ln x, and i x not 0
         if not (is_real(x) and is_real(y)):
             others.append(is_close)
         elif not is_close:
