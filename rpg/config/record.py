@@ -17,14 +17,14 @@ import yaml
 from rpg.config.run_config import RunConfig
 from rpg.config.verl_keys import EXTERNAL_LIB, MODEL, OPTIM, PATHS, RESUMABLE, REWARD_FILE, ROLLOUT
 from rpg.diagnostics import ABSENT, Diagnostic, Refused, shown
-from rpg.dotted import below, leaves, value_at
+from rpg.dotted import below, leaves
 from rpg.files.atomic import CONFIG, ENVIRONMENT
 from rpg.rewards import PACKAGE
 
 CONTENTS = "contents"  # of environment.json: key -> hashes of the files that it names
 # files of the user's that decide what is trained
 CODE = (
-    f"{ROLLOUT}.agent.agent_loop_config_path", "data.custom_cls.path", "data.sampler.class_path",
+    f"{ROLLOUT}.agent.agent_loop_config_path", "data.custom_cls.path", "trainer.v1.sampler.custom_sampler.path",
     "data.tool_config_path", "data.function_tool_path", "reward.reward_manager.module.path",
 )  # fmt: skip
 TOKENIZER_FILES = ("*token*.json", "chat_template*", "vocab.*", "merges.txt", "*.model")
@@ -111,23 +111,16 @@ def recorded(directory: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def changed(directory: Path, run: RunConfig) -> dict[str, tuple[Any, Any]]:
-    """Return what differs from the run in a directory and decides what is trained; {} without a run.
-
-    Raises Refused for the directory of an older version of this package.
-    """
+    """Return what differs from the run in a directory and decides what is trained; {} without a run."""
     config, environment = recorded(directory)
     if not config:
         return {}
-    if "method" not in (value_at(config, "rpg") or {}) or CONTENTS not in environment:
-        version = value_at(environment, "versions.rpg-verl", "before 0.2")
-        remedy = "resume it with that version, or start under another trainer.experiment_name"
-        raise Refused([Diagnostic(str(directory), ABSENT, f"was written by rpg-verl {version}", remedy)])
     ignored = [*RESUMABLE, *PATHS]  # files by their contents
     if run[f"{OPTIM}.lr_scheduler_type"] not in (None, "constant") or (run[f"{OPTIM}.lr_warmup_steps_ratio"] or 0) > 0:
         ignored.remove("trainer.total_training_steps")  # the length of the learning rate's schedule
         if run["trainer.total_training_steps"] is None:
             ignored.remove("trainer.total_epochs")
-    files = differences(environment[CONTENTS], json.loads(json.dumps(contents(run))), ["data.val_files"])
+    files = differences(environment.get(CONTENTS, {}), json.loads(json.dumps(contents(run))), ["data.val_files"])
     return differences(config, run.config, ignored) | {f"{key} (content)": pair for key, pair in files.items()}
 
 

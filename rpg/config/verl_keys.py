@@ -42,7 +42,7 @@ RESUMABLE = (
     *_in(MODEL, "enable_gradient_checkpointing", "override_config.attn_implementation", "use_fused_kernels"),
     *_in(REF,
          "fsdp_config.offload_policy", "fsdp_config.param_offload", "log_prob_max_token_len_per_gpu",
-         "log_prob_micro_batch_size_per_gpu", "log_prob_use_dynamic_bsz", "profiler", "use_fused_kernels"),
+         "log_prob_micro_batch_size_per_gpu", "log_prob_use_dynamic_bsz", "profiler"),
     *_in(ROLLOUT,
          "agent.num_workers", "checkpoint_engine", "disable_log_stats", "enable_prefix_caching", "free_cache_engine",
          "gpu_memory_utilization", "log_prob_max_token_len_per_gpu", "log_prob_micro_batch_size_per_gpu",
