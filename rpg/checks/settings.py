@@ -7,10 +7,9 @@ from rpg.checks.loss import ESTIMATOR, LOSS_MODE
 from rpg.checks.off_policy import SAMPLER, SCHEDULE, THRESHOLD, WEIGHT
 from rpg.config import verl_keys
 from rpg.config.run_config import RunConfig, logs_to
-from rpg.config.types import verl_defaults
+from rpg.config.types import changed
 from rpg.config.verl_keys import ACTOR, CORRECTION, FSDP, FUNCTION, LOSS, MODEL, OPTIM, OVERLONG, REF, ROLLOUT, SEPARATE
 from rpg.diagnostics import Findings
-from rpg.dotted import leaves, value_at
 from rpg.rewards import OURS
 from rpg.rewards.user_reward import ADAPTER
 
@@ -24,7 +23,6 @@ FIXED = {
     f"{ACTOR}.qat.enable": ((False,), f"is not read; set {FSDP}.qat.enable"),
     f"{MODEL}.hf_config_path": ((None,), f"is not read by vLLM, which samples; set {MODEL}.path"),
     f"{ACTOR}.grad_clip": ((1.0,), f"is not read; set {OPTIM}.clip_grad"),
-    "actor_rollout_ref.nccl_timeout": ((600,), "is not read"),
     "algorithm.use_pf_ppo": ((False,), "is not read: verl's V1 trainer has no PF-PPO"),
     f"{CORRECTION}.loss_type": (("ppo_clip",), f"is not read: {LOSS_MODE} is the loss"),
     f"{ROLLOUT}.multi_turn.enable": ((False,), f"is not read: {ROLLOUT}.agent.default_agent_loop chooses the loop"),
@@ -34,6 +32,7 @@ FIXED = {
     f"{OPTIM}.total_training_steps": ((-1,), "is not read: verl sets it to trainer.total_training_steps"),
     f"{OPTIM}.warmup_style": ((None,), "is deprecated, and would replace lr_scheduler_type; set that"),
     "data.truncation": (("left", "error"), "is not read: longer prompts are refused, or left out by a filter"),
+    "data.tokenizer": ((None,), f"is not read; set {MODEL}.tokenizer_path"),
     "data.reward_fn_key": (("data_source",), "is not read: the column data_source chooses the score"),
     "reward.reward_model.enable": ((False,), "would be loaded and not asked: the reward function scores"),
     "distillation.enabled": ((False,), "would replace the loss by a teacher's"),
@@ -42,7 +41,6 @@ FIXED = {
     f"{ACTOR}.checkpoint.async_save": ((False,), "is Megatron's: a resume would not find the checkpoints"),
     f"{FSDP}.dtype": (("bfloat16",), "is not read; set mixed_precision.param_dtype"),
     f"{REF}.fsdp_config.dtype": (("bfloat16",), "is not read; set mixed_precision.param_dtype"),
-    "trainer.balance_batch": ((True,), "is not read: verl's V1 trainer balances"),
     f"{ACTOR}.use_rollout_log_probs": ((None, False), "is not read; set pi_old=behavior"),
     f"{LOSS}.rollout_correction": ((None,), "is not read; set algorithm.rollout_correction"),
     "trainer.critic_warmup": ((0,), "would leave out the actor's updates; there is no critic"),
@@ -53,18 +51,19 @@ FIXED = {
 }
 # sections of verl 0.6 that its V1 trainer does not read, and what to set instead
 OLD = {"custom_reward_function": "rpg.reward=FILE", "reward_model": "reward.NAME", "sandbox_fusion": "reward.NAME"}
-# what verl reads only with some values of another key: that key and the values, and what it reads with them
+OF_ADAPTER = [f"{MODEL}.{name}" for name in ("lora_alpha", "target_modules", "exclude_modules")]
+# what verl reads only with some values of another key: that key and the values, and the keys or sections read with them
 READ_WITH = {
     (f"{ACTOR}.use_kl_loss", (True,)): [f"{ACTOR}.kl_loss_coef", f"{ACTOR}.kl_loss_type"],
     ("algorithm.use_kl_in_reward", (True,)): ["algorithm.kl_penalty", "algorithm.kl_ctrl.kl_coef"],
-    ("algorithm.kl_ctrl.type", ("adaptive",)): [f"algorithm.kl_ctrl.{name}" for name in ("horizon", "target_kl")],
     (ESTIMATOR, ("grpo", "grpo_passk")): ["algorithm.norm_adv_by_std_in_grpo"],
     (ESTIMATOR, ("gae", "reinforce_plus_plus")): ["algorithm.gamma"],
     (ESTIMATOR, ("gae",)): ["algorithm.lam"],
+    (ESTIMATOR, ("gdpo",)): ["algorithm.gdpo_reward_keys", "algorithm.gdpo_reward_weights"],
     (WEIGHT, ("token", "sequence")): [THRESHOLD, f"{CORRECTION}.rollout_is_batch_normalize"],
     (SCHEDULE, ("colocate_async", SEPARATE)): [f"{SAMPLER}_threshold", f"{SAMPLER}_strategy"],
-    (SCHEDULE, ("colocate_async",)): ["trainer.v1.colocate_async.num_warmup_batches"],
-    (SCHEDULE, (SEPARATE,)): [f"trainer.v1.{SEPARATE}.num_warmup_batches"],
+    (SCHEDULE, ("colocate_async",)): ["trainer.v1.colocate_async"],
+    (SCHEDULE, (SEPARATE,)): [f"trainer.v1.{SEPARATE}"],
     (f"{ACTOR}.loss_agg_mode", ("seq-mean-token-sum-norm",)): [f"{ACTOR}.loss_scale_factor"],
     (LOSS_MODE, ("sapo",)): [f"{ACTOR}.tau_pos", f"{ACTOR}.tau_neg"],
     (LOSS_MODE, ("clip_cov",)): [f"{LOSS}.clip_cov_{name}" for name in ("ratio", "lb", "ub")],
@@ -74,9 +73,8 @@ READ_WITH = {
         f"{OPTIM}.{name}" for name in ("min_lr_ratio", "num_cycles", "zero_indexed_step")
     ],
     (f"{FSDP}.full_determinism", (True,)): [f"{FSDP}.seed"],
-    (f"{MODEL}.lora_adapter_path", (None,)): [  # else its adapter_config.json has them
-        f"{MODEL}.{name}" for name in ("lora_alpha", "target_modules", "exclude_modules")
-    ],
+    ("reward.reward_manager.source", ("importlib",)): ["reward.reward_manager.module"],
+    (f"{MODEL}.lora_adapter_path", (None,)): OF_ADAPTER,  # else its adapter_config.json has them
 }  # fmt: skip
 
 
@@ -85,32 +83,31 @@ def without_effect(run: RunConfig) -> Findings:
     for key, (values, message) in FIXED.items():
         if run[key] not in values:
             yield run.error(key, message, "remove it")
-    for key, value in leaves({section: run[section] for section in OLD}):
-        if value is not None:
-            yield run.error(key, "is not read: verl 0.9 has it below reward", f"set {OLD[key.partition('.')[0]]}")
-    for source, (length, *_) in verl_keys.FOLLOWERS.items():
-        if run[length] != run[source]:
-            yield run.error(length, f"follows from {source}", f"set {source}")
+    for key in changed(run.config, *OLD):
+        yield run.error(key, "is not read: verl 0.9 has it below reward", f"set {OLD[key.partition('.')[0]]}")
+    for source, followers in verl_keys.FOLLOWERS.items():
+        for key in followers:
+            if run[key] != run[source]:
+                yield run.error(key, f"follows from {source}", f"set {source}")
     for (switch, values), keys in READ_WITH.items():  # own code may read any
         if run[switch] in values or (run.rpg.external_lib and switch in (ESTIMATOR, LOSS_MODE)):
             continue
-        for key in keys:
-            if run[key] != value_at(verl_defaults(), key):
-                yield run.error(key, f"is not read with {run.shown(switch)}", "remove it")
+        for key in changed(run.config, *keys):
+            yield run.error(key, f"is not read with {run.shown(switch)}", "remove it")
     if run[f"{FUNCTION}.path"] != (ADAPTER if run.own_reward else OURS):
         yield run.error(f"{FUNCTION}.path", "follows from rpg.reward", "set rpg.reward=FILE")
     steps, ratio, adapter = f"{OPTIM}.lr_warmup_steps", f"{OPTIM}.lr_warmup_steps_ratio", f"{MODEL}.lora_adapter_path"
     if run[ratio] and run[steps] > 0:
         yield run.error(ratio, f"is not read with {run.shown(steps)}", f"set {steps}=-1")
-    for key, value in leaves({f"{MODEL}.lora": run[f"{MODEL}.lora"]}):  # but rollouts read two
-        if value != value_at(verl_defaults(), key) and not key.endswith((".merge", ".fully_sharded_loras")):
+    for key in changed(run.config, f"{MODEL}.lora"):  # but rollouts read two
+        if not key.endswith((".merge", ".fully_sharded_loras")):
             yield run.error(key, "is Megatron's: FSDP does not read it", f"set {MODEL}.lora_rank or {MODEL}.lora_alpha")
     passed = f"{ROLLOUT}.engine_kwargs.vllm.hf_overrides"
     for name in (run[f"{MODEL}.override_config"] or {}).keys() - (run[passed] or {}).keys() - {"attn_implementation"}:
         message = "reaches the trained model, not vLLM's, which samples"
         yield run.error(f"{MODEL}.override_config.{name}", message, f"set it in +{passed}, too", "warning")
-    for key in (adapter, *(f"{MODEL}.{name}" for name in ("lora_alpha", "target_modules", "exclude_modules"))):
-        if run[key] != value_at(verl_defaults(), key) and not run[f"{MODEL}.lora_rank"]:
+    if not run[f"{MODEL}.lora_rank"]:
+        for key in changed(run.config, adapter, *OF_ADAPTER):
             yield run.error(key, "is not read without a rank", f"set {MODEL}.lora_rank")
 
 

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 from pydantic import Field, TypeAdapter, ValidationError
 
 from rpg.config.section import Section
-from rpg.config.verl_keys import NULLABLE, RAY, TYPES
+from rpg.config.verl_keys import TYPES
 from rpg.diagnostics import ABSENT, Diagnostic, did_you_mean
-from rpg.dotted import value_at
+from rpg.dotted import leaves, value_at
 from rpg.verl_plugin import version
 
 
@@ -19,8 +19,7 @@ def errors(config: dict[str, Any]) -> Iterator[Diagnostic]:
     """Yield wrong types, values out of range, missing keys and keys that nothing reads."""
     yield from faults(TypeAdapter(Section), "rpg", config.get("rpg"))
     for key, adapter in TYPES.items():
-        may_be_null = key in NULLABLE or value_at(verl_defaults(), key) is None
-        if (value := value_at(config, key)) is not None or not may_be_null:
+        if (value := value_at(config, key)) is not None or value_at(verl_defaults(), key) is not None:
             yield from faults(adapter, key, value)
     yield from _section("", {key: value for key, value in config.items() if key != "rpg"}, verl_defaults())
 
@@ -58,6 +57,13 @@ def verl_defaults() -> dict[str, Any]:
     return {"model_engine": "dp", **made}  # type: ignore[dict-item]  # the file lacks the key that chose the groups
 
 
+def changed(config: dict[str, Any], *sections: str) -> Iterator[str]:
+    """Yield the keys at or below these whose values are not verl's defaults."""
+    for key, value in leaves({section: value_at(config, section) for section in sections}):
+        if value != value_at(verl_defaults(), key):
+            yield key
+
+
 def _section(section: str, settings: dict[str, Any], defaults: dict[str, Any]) -> Iterator[Diagnostic]:
     """Compare a section with verl's; a dataclass may have more keys, and null if it allows that.
 
@@ -66,17 +72,16 @@ def _section(section: str, settings: dict[str, Any], defaults: dict[str, Any]) -
     dataclass = "_target_" in defaults and section.startswith("actor_rollout_ref.")
     for name, value in settings.items():
         key, default = f"{section}.{name}".lstrip("."), defaults.get(name, ABSENT)
+        if key in TYPES:
+            continue
         if default is ABSENT:
-            if not dataclass and key not in TYPES and section not in FREE:
+            if not dataclass:
                 yield Diagnostic(key, value, "no such setting", did_you_mean(name, defaults))
         elif isinstance(value, dict) and isinstance(default, dict) and default:
             yield from _section(key, value, default)
-        elif key not in (*TYPES, *NULLABLE) and not (value is None and dataclass) and not _says_no_type(default):
+        elif not (value is None and dataclass) and not _says_no_type(default):
             positive = isinstance(default, int | float) and default > 0 and not isinstance(default, bool)
             yield from faults(_like(type(default), dataclass and default != {}, positive), key, value)
-
-
-FREE = ("reward", "reward.custom_reward_function", RAY, f"{RAY}.runtime_env")  # verl passes on further keys
 
 
 def _says_no_type(default: Any) -> bool:

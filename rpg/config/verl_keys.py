@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, NonNegativeFloat, PositiveFloat, PositiveInt, TypeAdapter
 
-from rpg.config.section import Line
+from rpg.config.section import Fraction, Line
 from rpg.names import CLIP_BRANCHES, CLIP_SCOPES
 
 ACTOR = "actor_rollout_ref.actor"
@@ -73,10 +73,11 @@ VALIDATION = (
     f"{FUNCTION}.reward_kwargs",
 )  # fmt: skip
 
-# What verl reads in the place of a length, and the recipe derives from it; a resolved configuration no longer does.
+# Copies, read or not, that the configuration derives from a key; a resolved one no longer does.
 FOLLOWERS = {
     "data.max_prompt_length": [f"{ROLLOUT}.prompt_length"],
     "data.max_response_length": [f"{ROLLOUT}.response_length", "reward.reward_kwargs.max_resp_len"],
+    f"{ROLLOUT}.n": [f"{ACTOR}.rollout_n", f"{REF}.rollout_n"],
 }
 
 # What is opened as a path: written without ~ and without a / at its end.
@@ -102,24 +103,32 @@ _TYPES: dict[Any, tuple[str, ...]] = {
         "trainer.total_training_steps",
         "trainer.nnodes",
         "trainer.n_gpus_per_node",
+        f"{OVERLONG}.len",
     ),
     PositiveFloat: (f"{ROLLOUT}.temperature", f"{LOSS}.z_old", f"{OPTIM}.clip_grad"),  # 0 would be no gradient
-    NonNegativeFloat: ("trainer.v1.colocate_async.num_warmup_batches", "trainer.v1.separate_async.num_warmup_batches"),
+    NonNegativeFloat: (
+        "trainer.v1.colocate_async.num_warmup_batches",
+        "trainer.v1.separate_async.num_warmup_batches",
+        f"{OVERLONG}.penalty_factor",
+    ),
+    Annotated[int, Field(ge=-1)]: (f"{OPTIM}.lr_warmup_steps",),  # verl would take 0.1 as less than a step
+    Fraction: (f"{OPTIM}.lr_warmup_steps_ratio",),
     Annotated[float, Field(gt=1)]: (f"{ACTOR}.clip_ratio_c",),
     Line | Annotated[list[Line], Field(min_length=1)]: ("data.train_files", "data.val_files"),
     Annotated[Line, AfterValidator(_without_variables)]: ("trainer.default_local_dir", "trainer.validation_data_dir"),
     str | list[str]: ("trainer.logger", f"{MODEL}.target_modules"),
-    str | float: (f"{CORRECTION}.rollout_is_threshold",),
+    str | float | None: (f"{CORRECTION}.rollout_is_threshold",),
+    int | None: ("trainer.v1.sampler.max_off_policy_threshold",),
     Literal["fsdp2"]: (f"{ACTOR}.strategy", f"{REF}.strategy"),  # our worker and reference are written for it
     Literal[True]: ("trainer.use_v1",),  # the plugin is written for verl's V1 trainer
     Literal["auto", "disable", "resume_path"]: ("trainer.resume_mode",),  # another would empty the logs, and then fail
     bool: (f"{OVERLONG}.enable",),
+    dict: (RAY, "reward.reward_kwargs", f"{FUNCTION}.reward_kwargs"),  # whatever their readers take
     list[str]: ("algorithm.gdpo_reward_keys",),
     list[float]: ("algorithm.gdpo_reward_weights",),
     Literal[CLIP_SCOPES]: (f"{LOSS}.clip_scope",),
     Literal[CLIP_BRANCHES]: (f"{LOSS}.clip_branch",),
 }
-NULLABLE = (f"{CORRECTION}.rollout_is_threshold", "trainer.v1.sampler.max_off_policy_threshold")
 TYPES: dict[str, TypeAdapter[Any]] = {
     key: TypeAdapter(kind, config={"strict": True, "allow_inf_nan": False})
     for kind, keys in _TYPES.items()
