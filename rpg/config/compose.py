@@ -7,6 +7,7 @@ import hashlib
 import os
 import re
 from collections.abc import Iterable, Iterator
+from itertools import accumulate
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -19,7 +20,7 @@ from omegaconf.errors import OmegaConfBaseException
 from rpg import secrets
 from rpg.config.run_config import RunConfig
 from rpg.config.types import verl_config_dir
-from rpg.config.verl_keys import MODEL, RESUMABLE, REWARD, TYPES
+from rpg.config.verl_keys import MODEL, RESUMABLE, REWARD, ROLLOUT, TYPES
 from rpg.diagnostics import Diagnostic, Refused, UserError, did_you_mean, shown
 from rpg.dotted import below, leaves, shortest_end
 from rpg.overrides import key_of, override, parse
@@ -34,6 +35,8 @@ RECORDS = {"rpg.method": "method", "rpg.pi_old": "pi_old"}  # of a group's choic
 KNOBS = ("rpg.divergence", "rpg.kl_coef", "rpg.kl_scope", "rpg.rho_bound", REWARD)
 FOLLOWS = re.compile(r"\$\{(rpg\.[\w.]+)\}")
 VARIABLES = {"MODEL_PATH": "model", "TRAIN_FILE": "dataset", "TEST_FILE": "dataset"}  # of the release: the group
+# verl sets the first and does not read the second
+NO_SWITCHES = ("transfer_queue.enable", f"{ROLLOUT}.multi_turn.enable")
 RUN_NAME, LENGTH = "trainer.experiment_name", "data.max_response_length"
 LONGEST = 120  # characters of a run's name; in longer ones a digest replaces the overrides
 
@@ -145,11 +148,23 @@ def contradicting(
     for key in keys:
         if below(key, ["critic"]):
             yield Diagnostic(key, OmegaConf.select(config, key), "is not read: no run has a critic", "remove it")
-    if "context" in keys and LENGTH not in keys:
-        length = OmegaConf.select(OmegaConf.load(CONFIG_DIR / "context" / f"{choices['context']}.yaml"), LENGTH)
+        elif switch := _switched_off(config, key):
+            message, remedy = f"is not read with {switch}=false", "remove it, or set that to true"
+            yield Diagnostic(key, OmegaConf.select(config, key), message, remedy)
+    if "context" in keys and LENGTH not in keys and (context := choices.get("context")):
+        length = OmegaConf.select(OmegaConf.load(CONFIG_DIR / "context" / f"{context}.yaml"), LENGTH)
         if length != config.data.max_response_length:
             message = f"is not read: the data set's {LENGTH}={config.data.max_response_length} counts"
-            yield Diagnostic("context", choices["context"], message, "set that key")
+            yield Diagnostic("context", context, message, "set that key")
+
+
+def _switched_off(config: DictConfig, key: str) -> str | None:
+    """Return the key `enable` or `enabled` that is false in a section above a key, so that nothing reads it."""
+    for section in accumulate(key.split(".")[:-1], "{}.{}".format):
+        for switch in (f"{section}.enable", f"{section}.enabled"):
+            if switch not in (key, *NO_SWITCHES) and OmegaConf.select(config, switch) is False:
+                return switch
+    return None
 
 
 def replaced_by(typed: list[str], own: list[str]) -> list[str]:

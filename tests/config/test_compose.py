@@ -8,7 +8,8 @@ from rpg.registry import scripts
 from rpg.run import start
 
 A = "actor_rollout_ref.actor"
-CORRECTION = "algorithm.rollout_correction"
+CORRECTION, FILTER = "algorithm.rollout_correction", "algorithm.filter_groups"
+OVERLONG = "reward.reward_kwargs.overlong_buffer_cfg"
 NAME = "rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28"
 
 
@@ -30,6 +31,8 @@ def made(*typed: str, name: str = NAME):
         ([f"{A}.policy_loss={{loss_mode:gspo}}"], f"{A}.policy_loss.loss_mode", "choose another method="),
         (["pi_old=decoupled_sequence", f"{CORRECTION}.bypass_mode=true"], f"{CORRECTION}.bypass_mode", "false"),
         (["critic.optim.lr=5e-5"], "critic.optim.lr", "no run has a critic"),
+        (["method=grpo", f"{OVERLONG}.len=8"], f"{OVERLONG}.len", "is not read with reward.reward_kwargs"),
+        ([f"{FILTER}.enable=false", f"{FILTER}.metric=score"], f"{FILTER}.metric", f"with {FILTER}.enable=false"),
         (["context=4k"], "context", "the data set's data.max_response_length=32 counts"),
     ],
 )
@@ -47,6 +50,7 @@ def test_an_override_that_contradicts_a_decision_is_refused(typed, key, said):
         [f"{A}.clip_ratio_low=0.1", "clip=0.2_0.2", "pi_old=decoupled", f"{CORRECTION}.rollout_is_threshold=5"],
         ["method=null", "algorithm.adv_estimator=grpo", f"{A}.policy_loss.loss_mode=gspo"],
         ["context=4k", "data.max_response_length=40"],
+        ["method=dapo", f"{FILTER}.metric=score", "transfer_queue.backend.SimpleStorage.num_data_storage_units=2"],
     ],
 )
 def test_what_agrees_or_is_not_decided_passes(typed):
@@ -74,7 +78,6 @@ def test_an_override_that_hydra_does_not_take_is_told_in_one_line(override, said
 
 def test_one_beta_reaches_grpo_too():
     assert made("rpg.kl_coef=0.01", name="grpo_cpu")[f"{A}.kl_loss_coef"] == 0.01
-    assert made(name="grpo_cpu")[f"{A}.kl_loss_coef"] == 1e-3
 
 
 @pytest.mark.parametrize(("typed", "low", "beta"), [
@@ -108,10 +111,8 @@ def test_a_run_is_named_after_its_script_and_what_was_typed(typed, suffix):
 
 
 def test_a_scripts_own_overrides_act_also_if_only_its_name_is_given():
-    assert split("dapo_7b", ["data.seed=3"]) == (
-        list(scripts.read(scripts.paths()["dapo_7b"]).overrides),
-        ["data.seed=3"],
-    )
+    own = list(scripts.find("dapo_7b").overrides)
+    assert split("dapo_7b", ["data.seed=3"]) == (own, ["data.seed=3"])
 
 
 def test_a_users_script_contradicts_no_decision_of_its_own(tmp_path):
