@@ -1,9 +1,8 @@
-"""Checks of the machine: devices, names of the working directory, /dev/shm, disk."""
+"""Checks of the machine: devices, /dev/shm, disk."""
 
 import os
 import shutil
 import sys
-from pathlib import Path
 
 from rpg.config.run_config import RunConfig
 from rpg.config.verl_keys import FSDP, MODEL, RAY, ROLLOUT
@@ -33,22 +32,6 @@ def devices(run: RunConfig) -> Findings:
     if present < need:
         message = f"the run needs {need} GPUs on {run['trainer.nnodes']} nodes, and {place} {present}"
         yield run.error(GPUS, message, remedy)
-
-
-IMPORTED = {"datasets", "numpy", "pandas", "pyarrow", "ray", "torch", "transformers", "verl", "vllm"}
-
-
-def working_directory(run: RunConfig) -> Findings:
-    """No file of the working directory has the name of a module of Python's or of IMPORTED.
-
-    Ray puts the directory first in the search path of its workers: with a types.py there, vLLM ended after 100 s.
-    """
-    names = IMPORTED | sys.stdlib_module_names - {*sys.builtin_module_names, "test"}
-    for path in sorted([*Path.cwd().glob("*.py"), *Path.cwd().glob("*/__init__.py")]):
-        name = path.parent.name if path.name == "__init__.py" else path.stem
-        if name in names:
-            message = f"would be imported instead of the installed {name} by the run's processes"
-            yield Diagnostic(str(path), ABSENT, message, "rename it, or start the run in another directory")
 
 
 SHARED_MEMORY = 2**30  # bytes; NCCL's documentation asks for 1 GB in a container

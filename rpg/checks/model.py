@@ -1,7 +1,5 @@
 """Checks of the model's directory."""
 
-import json
-
 from rpg.config.run_config import RunConfig
 from rpg.config.verl_keys import MODEL
 from rpg.diagnostics import Findings
@@ -12,14 +10,9 @@ LOCAL = ("/", "./", "../")  # how a path begins that is no name of the hub
 
 
 def model_directory(run: RunConfig) -> Findings:
-    """A local model is there, and is no adapter alone."""
+    """A local model is there."""
     if str(run.model).startswith(LOCAL) and not run.model.is_dir():
         yield run.error(PATH, "no such directory", "name one; `rpg demo --prepare-only` makes SmolLM2 or the toy")
-    adapter = run.model / "adapter_config.json"
-    if adapter.is_file() and not (run.model / "config.json").is_file():
-        made = json.loads(adapter.read_bytes())
-        remedy = f"set it to {made.get('base_model_name_or_path')}, {MODEL}.lora_rank={made.get('r')} and"
-        yield run.error(PATH, "is a LoRA adapter without its model", f"{remedy} {MODEL}.lora_adapter_path to this")
 
 
 def trained_as_it_is(run: RunConfig) -> Findings:

@@ -91,7 +91,6 @@ WHOLE = {  # settings of the sampler, with the values that leave the distributio
     f"{ROLLOUT}.top_p": (1,),
     f"{ROLLOUT}.top_k": (-1, 0),
     f"{ROLLOUT}.engine_kwargs.vllm.logits_processors": (None, []),
-    f"{ROLLOUT}.engine_kwargs.sglang.preferred_sampling_params": (None, {}, ""),
 }
 
 

@@ -38,7 +38,6 @@ PLACE: tuple[Check, ...] = (
     data.data_files,
     model.model_directory,
     machine.devices,
-    machine.working_directory,
     machine.shared_memory,
     machine.disk,
 )

@@ -120,7 +120,7 @@ CASES: dict[str, list] = {
         ["data.val_files={toy}/riddles.parquet"], ["data.train_batch_size=80"],
         ["trainer.total_epochs=2", "trainer.total_training_steps=9"],
     ],
-    "model_directory": [[f"{M}.path=/nowhere/model"], [f"{M}.path={{toy}}/adapter"]],
+    "model_directory": [[f"{M}.path=/nowhere/model"]],
     "trained_as_it_is": [[f"{M}.path={{toy}}/gptq"], [f"{M}.path={{toy}}/granite", f"{M}.use_fused_kernels=true"]],
     "devices": [
         (["trainer.nnodes=2"], ["trainer.n_gpus_per_node=1"]),

@@ -36,7 +36,6 @@ def furnished(tmp_path_factory) -> Path:
     manifest.begin(toy / "cut/global_step_2")
     (write_complete(toy / "cut", 4) / "actor/model_world_size_2_rank_1.pt").write_bytes(b"")
     for file, config in (
-        ("adapter/adapter_config.json", '{"base_model_name_or_path": "maker/base", "r": 12}'),
         ("gptq/config.json", '{"model_type": "llama", "quantization_config": {"quant_method": "gptq"}}'),
         ("granite/config.json", '{"model_type": "granite", "logits_scaling": 8.0}'),
     ):

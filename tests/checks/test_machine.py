@@ -78,14 +78,3 @@ def test_shared_memory(monkeypatch, free, settings, is_short):
     monkeypatch.setattr(shutil, "disk_usage", lambda path: {"/dev/shm": SimpleNamespace(free=free * 2**20)}[path])
     monkeypatch.setattr(machine, "shape_of", lambda model: plan.Shape(25000, 0, 1, 1, 1, 1, 1000, True))
     assert [found.key for found in machine.shared_memory(run_config(settings))] == ["/dev/shm"] * is_short
-
-
-def test_a_file_that_hides_a_library(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for name in ("types.py", "datasets/__init__.py", "mine.py", "test.py", "sys.py", "torch/notes.txt"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).touch()
-    errors = list(machine.working_directory(run_config()))
-    assert [error.key for error in errors] == [str(tmp_path / name) for name in ("datasets/__init__.py", "types.py")]
-    monkeypatch.chdir(Path(__file__).parents[2])
-    assert not list(machine.working_directory(run_config()))
