@@ -70,19 +70,10 @@ def test_a_script_runs_what_its_name_says_and_verl_accepts_it(name):
     if parts.clip:
         bounds = config.actor_rollout_ref.actor.clip_ratio_low, config.actor_rollout_ref.actor.clip_ratio_high
         assert bounds == tuple(map(float, parts.clip.split("_")))
-    function = config.reward.custom_reward_function
-    assert (function.path, function.name) == ("pkg://rpg.rewards", "compute_score")
-    assert dict(function.reward_kwargs) == {"judge": "release"}
-    actor, model = config.actor_rollout_ref.actor, config.actor_rollout_ref.model
-    # the KL is counted once
-    in_loss = actor.policy_loss.loss_mode != "vanilla"
-    assert not (in_loss and actor.use_kl_loss)
+    assert dict(config.reward.custom_reward_function.reward_kwargs) == {"judge": "release"}
+    # beside an RPG loss the checks refuse both
     assert config.algorithm.use_kl_in_reward == (parts.method == "kl_in_reward")
-    assert not (config.algorithm.use_kl_in_reward and (in_loss or actor.use_kl_loss))
-    on_cpu = "eager" if config.actor_rollout_ref.rollout.dtype == "bfloat16" else "sdpa"  # what is faster there
-    kernels = model.use_remove_padding, model.override_config.attn_implementation
-    assert kernels == ((False, on_cpu) if parts.size == "cpu" else (True, "flash_attention_2"))
-    assert actor.use_dynamic_bsz
+    assert not (config.algorithm.use_kl_in_reward and config.actor_rollout_ref.actor.use_kl_loss)
 
 
 @pytest.mark.slow
