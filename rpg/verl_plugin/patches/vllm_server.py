@@ -20,9 +20,12 @@ import time
 import traceback
 
 import ray
+import zmq
 from verl.workers.rollout.vllm_rollout import vllm_async_server, vllm_rollout
 
 INTERVAL = 1.0  # seconds between two polls of an engine
+
+TRANSFER_LIMIT = 300  # seconds for one bucket of weights; a second is usual
 
 
 def socket_id() -> str:
@@ -36,19 +39,25 @@ class ServerAdapter(vllm_rollout.ServerAdapter):
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
+        for wait in (zmq.SNDTIMEO, zmq.RCVTIMEO):  # of verl's socket, made for each transfer
+            zmq.Context.instance().setsockopt(wait, TRANSFER_LIMIT * 1000)
         if self.config.disaggregation.enabled:
             return  # verl then bypasses its registry for servers; both sides keep verl's name
         job = f"zmq-{ray.get_runtime_context().get_job_id()}-"
         self.zmq_handle = self.zmq_handle.replace(job, f"zmq-{socket_id()}-")
 
     async def update_weights(self, *args, **kwargs):
-        """As in verl, which waits at the socket without end for a server that has died since the rollout.
+        """As in verl, which waits at the socket without end for a server that is dead or fails.
 
-        Without free_cache_engine nothing else calls the server before. Raises Ray's ActorDiedError.
+        Raises Ray's ActorDiedError if it has died before, TimeoutError if it takes no weights for TRANSFER_LIMIT.
         """
-        if self._ensure_server_handle():
+        if self._ensure_server_handle():  # without free_cache_engine nothing else calls the server before
             await self.server_handle.get_server_address.remote()
-        return await super().update_weights(*args, **kwargs)
+        try:
+            return await super().update_weights(*args, **kwargs)
+        except zmq.Again as error:
+            why = f"vLLM's server took none of the weights for {TRANSFER_LIMIT} s; it died or failed, see its messages"
+            raise TimeoutError(why) from error
 
 
 class vLLMHttpServer(vllm_async_server.vLLMHttpServer):
