@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 SYSTEM = PROJECT["optional-dependencies"]["system"]
 # Imported in a training run only, which needs verl with the extra of an inference engine.
-OF_A_RUN = {"transfer_queue", "vllm"}
+OF_A_RUN = {"transfer_queue", "vllm", "zmq"}
 
 
 COMMANDS_OF_RPG = """

@@ -7,7 +7,7 @@ read the environment variable that vLLMHttpServer sets. The classes keep verl's 
 
 When an engine dies, verl's agent loop retries its requests forever, and the actor waits at its socket to transfer
 weights. With this file the server's process ends with its engine, and the next call to it ends the run with Ray's
-error: a request, or the one with which the actor begins a transfer.
+error: a request, or the one with which the actor begins a transfer. A transfer that the server does not take ends, too.
 
 May go when verl names the socket by more than Ray's job id (ServerAdapter.__init__, vLLMHttpServer.__init__), and a run
 whose vLLM engine is killed stops by itself (tests/e2e/test_faults.py without this file).
@@ -24,7 +24,6 @@ import zmq
 from verl.workers.rollout.vllm_rollout import vllm_async_server, vllm_rollout
 
 INTERVAL = 1.0  # seconds between two polls of an engine
-
 TRANSFER_LIMIT = 300  # seconds for one bucket of weights; a second is usual
 
 
