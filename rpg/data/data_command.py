@@ -108,7 +108,7 @@ def table(args: argparse.Namespace) -> DataSet:
         own = "--from FILE --question COLUMN --answer COLUMN --name NAME"
         raise UserError(f"{args.set_name or 'no set'}: give one of {', '.join(PUBLISHED)}, or for your own data {own}")
     of_file = re.split("[.:]", Path((args.origin or "").removeprefix(HUB)).name)[0]
-    # the answers of a user's own are taken as they are
+    # a user's own answers need not be integers or boxed
     source = PUBLISHED.get(args.set_name) or DataSet(args.name or of_file, "expression", split="both")
     if not (args.set_name or args.data_source) and named(source.name):
         raise UserError(f"--name {source.name}: is a benchmark; give another name, or --data-source {source.name}")

@@ -21,9 +21,9 @@ from rpg.data.parquet import SCHEMA, Problem
 from rpg.data.readers import read, read_file
 from rpg.data.template import problem_of, question
 from rpg.diagnostics import UserError
-from rpg.registry.datasets import DataSet
+from rpg.registry.datasets import DataSet, of_source
 from rpg.rewards import as_text
-from rpg.rewards.extract import ANSWER_END, GSM8K_MARK, IN_DOLLARS, boxes
+from rpg.rewards.extract import ANSWER_END, IN_DOLLARS, LAST_LINE, boxes
 
 # CJK ideographs, kana and hangul; full-width punctuation alone also occurs in English rows
 NOT_ENGLISH = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0002fa1f]")
@@ -113,12 +113,12 @@ def to_problem(
         return "not English"
     if not truth:
         return "empty answer"
-    if source.solution == "boxed":
-        truth = next((content for _, _, content, _ in reversed(boxes(truth))), "")
-    elif source.has_integers:
-        truth = as_integer_text(truth.rpartition(GSM8K_MARK)[2].strip())
+    if of_source(source.data_source):
+        truth = without_solution(truth) if boxes(truth) or source.solution != "boxed" else ""
     if not truth:
-        return "no boxed answer" if source.solution == "boxed" else "answer is not an integer"
+        return "no boxed answer"
+    if source.has_integers and not (truth := as_integer_text(truth)):
+        return "answer is not an integer"
     return Problem(source.data_source, text.strip(), truth, split, {name: row[name] for name in keep})
 
 
@@ -141,6 +141,13 @@ def answer_text(answer: Any, place: str) -> str:
         return IN_DOLLARS.sub(r"\1", answer.strip())
     single = np.float32(answer)  # 0.1 in single precision is 0.10000000149
     return as_text(single if float(single) == answer and answer % 1 != 0 else answer)
+
+
+def without_solution(truth: str) -> str:
+    """Return what a rule of rpg compares: 72 of GSM8K's "... #### 72", the content of the last box, else the text."""
+    if last := LAST_LINE.search(truth):
+        return last[1]
+    return next((content for _, _, content, _ in reversed(boxes(truth))), truth)
 
 
 def as_integer_text(text: str) -> str:

@@ -211,7 +211,11 @@ OBJECTS = b"[" + b",".join(LINES) + b"]"
     [
         ("t.csv", b"\xef\xbb\xbf" + SPREADSHEET, 10),
         ("t.tsv", TABLE.replace(b",", b"\t"), 10),
-        ("t.csv", TABLE + b"11?,\"{'ground_truth': '12', 'style': 'rule'}\"\n", 11),
+        (
+            "t.csv",
+            TABLE + b"11?,\"{'ground_truth': '12', 'style': 'rule'}\"\n12?,\"12 + 1.\n#### 13\"\n13?,So \\boxed{14}.\n",
+            13,
+        ),
         ("t.csv.gz", gzip.compress(TABLE, mtime=0), 10),
         ("t.json", b'{"version": "1", "data": ' + OBJECTS + b"}", 10),
         ("t.json", b"\n".join([*LINES, b'{"Q": "No answer?"}', b'{"Q": "Another type?", "A": 1.5}']), 11),
@@ -225,7 +229,7 @@ def test_forms_of_a_table(tmp_path: Path, name: str, content: bytes, count: int)
         (tmp_path / "part[1]/b.csv").write_bytes(TABLE)
         (tmp_path / "part[1]/dataset_infos.json").write_text('{"default": {}}')
     origin = tmp_path / name.partition("/")[0]
-    assert build("--from", origin, *QA, "--name", "t", "--test-rows", 2, "--out", tmp_path) == 0
+    assert build("--from", origin, *QA, "--data-source", "MATH", "--name", "t", "--out", tmp_path) == 0
     rows = [row for of_split in rows_of(tmp_path, "t").values() for row in of_split]
     assert len(rows) == count
     assert all(row["reward_model"]["ground_truth"].replace(".", "").isdigit() for row in rows)
