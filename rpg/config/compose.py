@@ -148,7 +148,7 @@ def contradicting(
     for key in keys:
         if below(key, ["critic"]):
             yield Diagnostic(key, OmegaConf.select(config, key), "is not read: no run has a critic", "remove it")
-        elif switch := _switched_off(config, key):
+        elif switch := _switched_off(config, key, keys):
             message, remedy = f"is not read with {switch}=false", "remove it, or set that to true"
             yield Diagnostic(key, OmegaConf.select(config, key), message, remedy)
     if "context" in keys and LENGTH not in keys and (context := choices.get("context")):
@@ -158,11 +158,11 @@ def contradicting(
             yield Diagnostic("context", context, message, "set that key")
 
 
-def _switched_off(config: DictConfig, key: str) -> str | None:
-    """Return the key `enable` or `enabled` that is false in a section above a key, so that nothing reads it."""
+def _switched_off(config: DictConfig, key: str, typed: Iterable[str]) -> str | None:
+    """Return the untyped key `enable` or `enabled` that is false in a section above a key, so that nothing reads it."""
     for section in accumulate(key.split(".")[:-1], "{}.{}".format):
         for switch in (f"{section}.enable", f"{section}.enabled"):
-            if switch not in (key, *NO_SWITCHES) and OmegaConf.select(config, switch) is False:
+            if switch not in (*typed, *NO_SWITCHES) and OmegaConf.select(config, switch) is False:
                 return switch
     return None
 
