@@ -91,8 +91,9 @@ def build_table(runs: Sequence[Run], paper: int | None = None) -> Table:
                   if (line["method"], line["benchmark"]) in ours]  # fmt: skip
         rows, lines = rows | {line["method"]: [] for line in beside}, [*lines, *beside]
         order = [*theirs.benchmarks, *order]
-        title += f"; {theirs.title}, judge release"
-        if not beside:
+        if beside:
+            title += f"; {theirs.title}, judge release"
+        else:
             notes.append(f"{theirs.title} has none of these methods and benchmarks")
     rows = dict(sorted(rows.items(), key=lambda item: order_of(item[0])))
     lines.sort(key=lambda line: (order_of(line["method"]), order.index(line["benchmark"])))
