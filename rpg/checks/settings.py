@@ -73,6 +73,7 @@ READ_WITH = {
         f"{OPTIM}.{name}" for name in ("min_lr_ratio", "num_cycles", "zero_indexed_step")
     ],
     (f"{FSDP}.full_determinism", (True,)): [f"{FSDP}.seed"],
+    (f"{ACTOR}.shuffle", (True,)): [f"{ACTOR}.data_loader_seed"],
     ("reward.reward_manager.source", ("importlib",)): ["reward.reward_manager.module"],
     (f"{MODEL}.lora_adapter_path", (None,)): OF_ADAPTER,  # else its adapter_config.json has them
 }  # fmt: skip

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rpg.arguments import at_least
-from rpg.config.verl_keys import ACTOR, ROLLOUT
+from rpg.config.verl_keys import ROLLOUT
 from rpg.diagnostics import UserError
 from rpg.files.atomic import METRICS
 from rpg.overrides import key_of, override
@@ -28,8 +28,7 @@ from rpg.results.table import build_table, paper_table
 from rpg.run import signals
 
 PR_SET_PDEATHSIG = 1
-# set by --seeds: order of the problems, vLLM's sampling, shuffling of mini-batches
-SEEDS = ("data.seed", f"{ROLLOUT}.seed", f"{ACTOR}.data_loader_seed")
+SEEDS = ("data.seed", f"{ROLLOUT}.seed")  # set by --seeds: order of the problems, vLLM's sampling
 OF_SCRIPT = ("method", "rpg.method", "rpg.divergence")
 NAME, DIRECTORY, STEPS = "trainer.experiment_name", "trainer.default_local_dir", "trainer.total_training_steps"
 

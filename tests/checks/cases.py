@@ -42,6 +42,7 @@ CASES: dict[str, list] = {
         [f"{A}.policy_loss.dro_beta=0.5"], [f"{A}.optim.total_training_steps=900"],
         [f"{A}.qat.enable=true"], [f"{M}.hf_config_path=/c"], [f"{M}.lora.alpha=5"], ["data.tokenizer=/t"],
         ["trainer.v1.sampler.max_off_policy_threshold=3"], [f"{R}.full_determinism=true"], [f"{F}.dtype=float32"],
+        [f"{A}.data_loader_seed=3"],
         ["method=kl_in_reward", "algorithm.kl_ctrl.type=adaptive"], [f"{A}.checkpoint.async_save=true"],
         ["reward.reward_kwargs.max_resp_len=24"], ["trainer.v1.separate_async.parameter_sync_step=2"],
         ["+algorithm.gdpo_reward_keys=[acc]"], ["reward.reward_manager.module.path=/m.py"], [f"{A}.rollout_n=4"],

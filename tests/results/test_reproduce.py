@@ -13,7 +13,6 @@ import pytest
 
 from rpg.cli import main
 from rpg.registry.scripts import Script
-from rpg.results import reproduce_command
 from rpg.results.reproduce_command import plan
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,7 +51,7 @@ def test_a_command_has_its_seed_what_was_typed_and_the_table_s_own_sets():
     settings = dict(text.split("=", 1) for text in overrides)
     assert script.endswith("run_dapo_4b_4k.sh")
     assert settings["trainer.default_local_dir"] == str(directory) == "/out/runs/dapo_4b_4k-seed3"
-    assert [settings[key] for key in reproduce_command.SEEDS] == ["3"] * 3
+    assert settings["data.seed"] == settings["actor_rollout_ref.rollout.seed"] == "3"
     assert settings["data.train_batch_size"] == "64"
     assert "minerva-math.parquet" in settings["data.val_files"]
     assert "trainer.total_training_steps" not in settings
