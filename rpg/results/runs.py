@@ -240,9 +240,9 @@ def find(paths: Sequence[Path]) -> list[Path]:
         raise UserError(f"{', '.join(missing)}: no such file or directory")
     found: dict[Path, Path] = {}  # each once
     for path in paths or [CHECKPOINTS]:
-        patterns = [f"{glob.escape(str(path))}/**/{name}" for name in (ENVIRONMENT, METRICS)]
-        files = [file for pattern in patterns for file in glob.glob(pattern, recursive=True)]
-        found |= {directory.resolve(): directory for directory in sorted(Path(file).parent for file in files)}
+        files = map(Path, glob.glob(f"{glob.escape(str(path))}/**/*.json*", recursive=True))
+        of_runs = sorted(file.parent for file in files if file.name in (ENVIRONMENT, METRICS))
+        found |= {directory.resolve(): directory for directory in of_runs}
     if not found:
         raise UserError(f"no run in {', '.join(map(str, paths)) or CHECKPOINTS}; give a run's directory")
     return [*found.values()]
