@@ -174,10 +174,10 @@ def quantity(text: str) -> Quantity:
 
 def total(text: str) -> Quantity | None:
     """Return 2 hours 30 minutes as 5/2 hours; None unless there are several units of one kind that decrease."""
-    parts = [(Fraction(size), unit) for size, name in PART.findall(text) if (unit := read_unit(name))]
-    if len(parts) < 2 or PART.sub("", text) or len(parts) < len(PART.findall(text)):
+    if len(found := PART.findall(text)) < 2 or PART.sub("", text):
         return None
-    largest = parts[0][1]
-    if any(a.powers != b.powers or a.scale <= b.scale for (_, a), (_, b) in pairwise(parts)):
+    units = [unit for _, name in found if (unit := read_unit(name))]
+    if len(units) < len(found) or any(a.powers != b.powers or a.scale <= b.scale for a, b in pairwise(units)):
         return None
-    return Quantity(str(sum(size * unit.scale for size, unit in parts) / largest.scale), largest)
+    size = sum(Fraction(count) * unit.scale for (count, _), unit in zip(found, units, strict=True))
+    return Quantity(str(size / units[0].scale), units[0])
