@@ -2,7 +2,7 @@
 # The runs of a study, into docs/results/NAME.parquet; all but pretrained on the task of scripts/studies/chain.py.
 #   bash scripts/studies/runs.sh pretrained|study|penalty|factors|stability|ahead [OVERRIDE...]
 #   SEEDS="1 2" bash scripts/studies/runs.sh factors
-# pretrained: SmolLM2-135M on sums, five seeds (rpg/toy/smollm2.py), and on reasoning-gym's chain_sum, three seeds.
+# pretrained: SmolLM2-135M on sums, five seeds (rpg/toy/smollm2.py), and on two tasks of reasoning-gym, three seeds each.
 # study: the twelve rows of the paper's table 8 and GRPO-corrected with 16 optimizer steps per batch as in the paper,
 #   three seeds; on six others two losses with exchanged advantages, and the methods that were highest and lowest.
 # penalty: GRPO with and without the overlong penalty of the eight rows, beside one of these (expectations.md, 7).
@@ -98,9 +98,19 @@ smollm2() { # NAME STEPS OVERRIDES...
         "trainer.total_training_steps=$steps" trainer.test_freq=5 "$@"
 }
 
+# The files of a task of reasoning-gym.
+build() { # TASK TRAINING_PROBLEMS EXAMPLES OPTIONS...
+    "$rpg" data build "reasoning_gym:$1" --train-size "$2" --test-size 50 --few-shot "$3" --set "${@:4}" \
+        --template <(echo '{question} {answer}') --out runs/gym
+}
+
+# One run of SmolLM2 on it. Needs $script and $seed.
+gym() { # TASK OVERRIDES...
+    TRAIN_FILE=$PWD/runs/gym/$1_train.parquet TEST_FILE=$PWD/runs/gym/$1_test.parquet smollm2 "$1" 30 "${@:2}"
+}
+
 pretrained() {
     local seed script=recipe/rpg/cpu/run_rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28_noiterref_smollm2.sh run
-    local chain_sum=$PWD/runs/chain_sum/chain_sum
     local greedy=("$sampling.n=1" "$sampling.do_sample=false" "$sampling.temperature=0") # the likeliest answers
     "$rpg" demo --prepare-only
     for seed in ${SEEDS:-3 4 5 6 7}; do
@@ -108,11 +118,13 @@ pretrained() {
         [[ -f $runs/greedy-seed$seed/metrics.jsonl ]] ||
             "$rpg" eval "$runs/smollm2-seed$seed/global_step_30" --out "$runs/greedy-seed$seed" "${greedy[@]}"
     done
-    "$rpg" data build reasoning_gym:chain_sum --set min_terms=2 max_terms=2 min_digits=1 max_digits=1 --train-size 150 \
-        --test-size 50 --few-shot 1 --template <(echo '{question} {answer}') --out "${chain_sum%/*}"
+    build chain_sum 150 1 min_terms=2 max_terms=2 min_digits=1 max_digits=1
     for seed in ${SEEDS:-6 7 8}; do
-        TRAIN_FILE=${chain_sum}_train.parquet TEST_FILE=${chain_sum}_test.parquet \
-            smollm2 chain_sum 30 data.max_prompt_length=36 "$@"
+        gym chain_sum data.max_prompt_length=36 "$@"
+    done
+    build needle_haystack 300 2 min_num_statements=2 max_num_statements=2
+    for seed in ${SEEDS:-2 3 4}; do
+        gym needle_haystack data.max_prompt_length=150 data.max_response_length=9 "$@"
     done
     run=$runs/untrained-seed0
     [[ -f $run/metrics.jsonl ]] ||
