@@ -166,10 +166,8 @@ def measure() -> dict[str, Any]:
     import torch
     import verl  # which imports the plugin
 
-    from rpg.verl_plugin import version
     from rpg.verl_plugin.policy_loss import spec_from_actor_config
 
-    here = verl.__version__  # a checkout has no metadata of a distribution
     generator = torch.Generator().manual_seed(0)
     shape = (len(RESPONSES), max(RESPONSES))
     log_prob = torch.randn(shape, generator=generator) * 0.5 - 1
@@ -188,8 +186,7 @@ def measure() -> dict[str, Any]:
     stronger = actor_config(*readme, "++actor_rollout_ref.actor.policy_loss.kl_coef=0.3")
     known = aggregations(stronger, inputs)
     return {
-        "version": here,
-        "system": version.has_system(here),
+        "version": verl.__version__,  # a checkout has no metadata of a distribution
         "aggregations": known,
         "losses": losses(stronger, inputs, known),
         "estimators": estimators(inputs),
@@ -232,7 +229,7 @@ def compare(version: str, package: Path, by_entry_point: bool, new: dict[str, An
     words = [*(f"{mode} differs in verl" for mode in others), *(f"no {mode}" for mode in absent)]
     old["losses"] = {key: value for key, value in old["losses"].items() if key.partition(" ")[2] in same}
     parts = {part: cell(old[part], new[part]) for part in ("losses", "estimators", "ppo_loss", "overrides")}
-    row = [version, "all" if old["system"] else "losses", "entry point" if by_entry_point else "variable"]
+    row = [version, "entry point" if by_entry_point else "variable"]
     row += [parts["losses"][0], ", ".join(words), *(parts[one][0] for one in ("estimators", "ppo_loss", "overrides"))]
     return f"|{'|'.join(row)}|", all(equal for _, equal in parts.values())
 
@@ -241,8 +238,8 @@ def table() -> tuple[str, bool]:
     """Return the Markdown table, and whether nothing differs."""
     new = of(None, entry_point=True)
     lines = [
-        "|verl|works|found by|losses, gradients|other aggregations|estimators|`ppo_loss`|overrides|",
-        "|---|---|---|---|---|---|---|---|",
+        "|verl|found by|losses, gradients|other aggregations|estimators|`ppo_loss`|overrides|",
+        "|---|---|---|---|---|---|---|",
     ]
     good = True
     with tempfile.TemporaryDirectory() as folder:
@@ -275,7 +272,7 @@ def main() -> int:
     print(made, end="")
     if args.write:
         page = PAGE.read_text()
-        (old,) = re.findall(r"^\|verl\|works\|.*?\n(?=\n)", page, re.DOTALL | re.MULTILINE)
+        (old,) = re.findall(r"^\|verl\|found by\|.*?\n(?=\n)", page, re.DOTALL | re.MULTILINE)
         PAGE.write_text(page.replace(old, made))
     return 0 if good else 1
 

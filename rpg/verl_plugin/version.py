@@ -1,7 +1,8 @@
-"""What the installed verl is enough for; importing this module does not import verl.
+"""Which verl this package needs; importing this module does not import verl.
 
-Losses, estimators and their config class work with 0.6.1 and later; worker, trainer, reference, schedule-free and
-`rpg train` with the versions of SYSTEM.
+Losses, estimators and their config class work with 0.6.1 and later. `rpg train`, with worker, trainer, references and
+schedule-free, replaces private parts of verl, whose changes act silently, and takes VERL alone. An example: 0.9.0
+leaves responses without a reward out of accuracies, in which 0.9.1 counts them as wrong.
 """
 
 import sys
@@ -9,8 +10,7 @@ from importlib import metadata
 
 from rpg.diagnostics import ABSENT, Diagnostic, Refused
 
-VERL = "0.9.1"  # the version of requirement.txt and requirements/cpu.txt, with which everything is tested
-SYSTEM = ">=0.9,<0.10"  # as in the extra [system] of pyproject.toml
+VERL = "0.9.1"  # as in the extra [system] of pyproject.toml, requirement.txt and requirements/cpu.txt
 INSTALL = f"pip install verl=={VERL}"
 
 
@@ -22,17 +22,10 @@ def installed(name: str = "verl") -> str | None:
         return None
 
 
-def has_system(version: str | None) -> bool:
-    """Return whether a version is in SYSTEM; local builds (0.9.1+abc) and pre-releases (0.9.1.dev0) count."""
-    from packaging.specifiers import SpecifierSet
-
-    return version is not None and SpecifierSet(SYSTEM).contains(version, prereleases=True)
-
-
 def require() -> None:
-    """Raise Refused for a verl that is missing or outside SYSTEM, whose changes may act silently."""
-    if not has_system(verl := installed()):
-        message = f"whole runs need {SYSTEM}; for the losses in other versions see docs/plain_verl.md"
+    """Raise Refused unless verl is VERL, or a local build of it (0.9.1+abc)."""
+    if (verl := installed()) is None or verl.partition("+")[0] != VERL:
+        message = f"whole runs need {VERL}; for the losses in other versions see docs/plain_verl.md"
         raise Refused([Diagnostic("verl", verl or ABSENT, message, f"bash scripts/setup.sh, or {INSTALL}")])
 
 

@@ -34,8 +34,8 @@ def test_a_refusal_by_verl_leaves_nothing_behind(toy, capsys):
 
 
 def test_another_verl_is_refused(toy, monkeypatch, capsys):
-    monkeypatch.setattr(version, "installed", lambda: "0.10.0")
+    monkeypatch.setattr(version, "installed", lambda: "0.9.0")
     monkeypatch.setattr(compose, "compose_config", lambda overrides: pytest.fail("it was composed"))
     assert start.start(None, overrides(toy)) == 2
-    assert "verl=0.10.0" in capsys.readouterr().err
+    assert "verl=0.9.0" in capsys.readouterr().err
     assert not (toy / "run").exists()
