@@ -79,17 +79,19 @@ class Training:
 
 
 def resume_with_other_settings(directory: str) -> None:
-    """Resume at another learning rate and weight decay (rpg.resume_changed=true)."""
+    """Resume with other settings of the optimizer (rpg.resume_changed=true)."""
     optim = "actor_rollout_ref.actor.optim"
     for optimizer in OPTIMIZERS:
         path, training = f"{directory}/{optimizer}/global_step_1/actor", Training("old", optimizer)
         training.iterate(0)
         training.worker.save_checkpoint(path, global_step=1)
-        changed = Training("old", optimizer, more=(f"{optim}.lr=1e-9", f"{optim}.weight_decay=0.5"))
+        more = (f"{optim}.lr=1e-9", f"{optim}.weight_decay=0.5", f"++{optim}.override_optimizer_config.foreach=false")
+        changed = Training("old", optimizer, more)
         changed.worker.load_checkpoint(path)
         changed.iterate(1)
         assert 0 < changed.metrics[-1]["lr"][0] <= 1e-9, optimizer  # verl: the checkpoint's
-        assert changed.worker.actor.engine.optimizer.param_groups[0]["weight_decay"] == 0.5
+        (group,) = changed.worker.actor.engine.optimizer.param_groups
+        assert (group["weight_decay"], group["foreach"]) == (0.5, False)
 
 
 def test_a_resumed_run_has_its_own_settings_of_the_optimizer(tmp_path):

@@ -5,10 +5,8 @@ torch's load_state_dict restores them with the optimizer's moments, and the sche
 May go when verl's load_checkpoint sets the hyperparameters of its configuration.
 """
 
+import inspect
 from typing import Any
-
-SCHEDULE_FREE = ("warmup_steps", "r", "weight_lr_power")
-SETTINGS = ("initial_lr", "weight_decay", "betas", "eps", *SCHEDULE_FREE)
 
 
 class ConfiguredOptimizerEngine:
@@ -23,7 +21,9 @@ class ConfiguredOptimizerEngine:
         if optimizer is None:  # a reference
             super().load_checkpoint(*args, **kwargs)  # type: ignore[misc]
             return
-        configured = [{key: group[key] for key in SETTINGS if key in group} for group in optimizer.param_groups]
+        # what its constructor takes, and the schedule's start: schedule-free keeps its state in the groups, too
+        names = inspect.signature(type(optimizer)).parameters.keys() - {"params"} | {"initial_lr"}
+        configured = [{name: group[name] for name in group.keys() & names} for group in optimizer.param_groups]
         super().load_checkpoint(*args, **kwargs)  # type: ignore[misc]
         scheduler.base_lrs = [settings["initial_lr"] for settings in configured]
         for group, settings, factor in zip(optimizer.param_groups, configured, scheduler.lr_lambdas, strict=True):
