@@ -35,22 +35,16 @@ class ReferenceState:
 
 @dataclass
 class Reference:
-    """pi_ref of one rank: the modules whose shards it copies, and when (the section rpg.reference).
+    """pi_ref of one rank: the modules whose shards it copies, and when.
 
     Attributes:
         actor, model: the FSDP2 modules of pi_theta and pi_ref; same architecture, same mesh.
-        mode: one of rpg.names.REFERENCES but old.
-        every_k: optimizer steps between two updates, for mode every_k; an update waits for the next iteration.
-        kl_target: kappa in nats per token, for mode kl_target.
-        kl_ema: decay d of the moving average, ema <- d ema + (1 - d) kl once per iteration.
+        settings: the section rpg.reference, with another mode than old.
     """
 
     actor: torch.nn.Module
     model: torch.nn.Module
-    mode: str
-    every_k: int | None = None
-    kl_target: float | None = None
-    kl_ema: float = 0.9
+    settings: Any
     state: ReferenceState = field(default_factory=ReferenceState)
 
     def begin_iteration(self) -> None:
@@ -58,16 +52,18 @@ class Reference:
 
         Called before the reference log-probs, when pi_theta is pi_old.
         """
-        is_old = self.mode == "every_k" and self.state.age >= self.every_k  # type: ignore[operator]
-        is_far = self.mode == "kl_target" and self.state.kl_ema > self.kl_target  # type: ignore[operator]
+        mode = self.settings.mode
+        is_old = mode == "every_k" and self.state.age >= self.settings.every_k
+        is_far = mode == "kl_target" and self.state.kl_ema > self.settings.kl_target
         if is_old or is_far:
-            copy_shards(readable_state(self.actor), readable_state(self.model))
+            write_shards(readable_state(self.actor), self.model)
             self.state = ReferenceState(updates=self.state.updates + 1)
 
     def end_iteration(self, steps: int, kl: float) -> None:
         """Record the optimizer steps of this iteration and its token-level KL (ActorLoss.take)."""
+        decay = self.settings.kl_ema
         self.state.age += steps
-        self.state.kl_ema = self.kl_ema * self.state.kl_ema + (1 - self.kl_ema) * kl
+        self.state.kl_ema = decay * self.state.kl_ema + (1 - decay) * kl
 
     def metrics(self) -> dict[str, float]:
         """Return reference/age, reference/updates, reference/kl_ema."""
@@ -78,8 +74,8 @@ class Reference:
         path = _file(actor)
         path.parent.mkdir(parents=True, exist_ok=True)
         written: dict[str, Any] = {"state": asdict(self.state)}
-        if self.mode in MOVING:
-            written["shards"] = {name: local(tensor).clone() for name, tensor in readable_state(self.model).items()}
+        if self.settings.mode in MOVING:
+            written["shards"] = shards_on_host(self.model)
         torch.save(written, path)
 
     def load(self, actor: Path) -> None:
@@ -91,10 +87,10 @@ class Reference:
         """
         path = _file(actor)
         written = torch.load(path, map_location="cpu", weights_only=True)
-        if "shards" in written and self.mode not in MOVING:
-            raise ValueError(f"{path}: this reference has moved: resume with the rpg.reference.mode that moved it")
         if "shards" in written:
-            copy_shards(written["shards"], readable_state(self.model))
+            if self.settings.mode not in MOVING:
+                raise ValueError(f"{path}: this reference has moved: resume with the rpg.reference.mode that moved it")
+            write_shards(written["shards"], self.model)
         self.state = ReferenceState(**written["state"])
 
 
@@ -113,17 +109,21 @@ def _file(actor: Path) -> Path:
     return actor.parent / REFERENCE / f"world_size_{ranks}_rank_{rank}.pt"
 
 
-def local(tensor: Tensor) -> Tensor:
-    """Return this rank's part of a tensor, sharing its memory."""
-    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+def shards_on_host(module: torch.nn.Module) -> dict[str, Tensor]:
+    """Return a copy of this rank's weights in host memory, without gathering."""
+    return {name: _local(tensor).to("cpu", copy=True) for name, tensor in readable_state(module).items()}
 
 
 @torch.no_grad()
-def copy_shards(source: dict[str, Tensor], target: dict[str, Tensor]) -> None:
-    """Copy every tensor of one state dict into that of another; each rank copies its own shard.
+def write_shards(source: dict[str, Tensor], module: torch.nn.Module) -> None:
+    """Overwrite this rank's weights with such a copy or another module's state, also from device to host.
 
-    The state dicts of FSDP2 modules hold the sharded parameters themselves (taking them also frees gathered
-    parameters), so the copy is in place, also from device to host.
+    The state dict of an FSDP2 module holds the sharded parameters themselves, so the copy is in place.
     """
-    for name, tensor in target.items():
-        local(tensor).copy_(local(source[name]))
+    for name, tensor in readable_state(module).items():
+        _local(tensor).copy_(_local(source[name]))
+
+
+def _local(tensor: Tensor) -> Tensor:
+    """Return this rank's part of a tensor, sharing its memory."""
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor

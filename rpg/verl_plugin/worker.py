@@ -153,7 +153,7 @@ class RPGActorRolloutRefWorker(AnchorWorker):
         has_reference = settings.mode != "old"
         if has_reference and not self.config.model.get("lora_rank"):  # pi_ref of LoRA: the actor's base model
             assert isinstance(self.ref, RPGReferencePolicy)
-            reference = Reference(self.actor.engine.module, self.ref.engine.module, **settings)
+            reference = Reference(self.actor.engine.module, self.ref.engine.module, settings)
             self.actor.reference = self.ref.reference = reference
         self.actor.nonfinite_limit = self.config.rpg.nonfinite_limit
         self.actor.set_loss_fn(ActorLoss(self.loss_fn, has_reference))  # type: ignore[arg-type]

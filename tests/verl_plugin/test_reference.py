@@ -6,6 +6,7 @@ import pytest
 import torch
 from tiny_fsdp import process_group
 
+from rpg.config import section
 from rpg.verl_plugin.reference import Reference
 
 STEPS = 2  # optimizer steps an iteration
@@ -15,7 +16,8 @@ MODES = {"fixed": {}, "every_k": {"every_k": 5}, "kl_target": {"kl_target": 0.3,
 def made(mode: str) -> Reference:
     torch.manual_seed(0)
     actor = torch.nn.Linear(3, 2)
-    return Reference(actor, copy.deepcopy(actor), mode, **MODES[mode])
+    settings = section.Reference(**{"mode": mode, "every_k": None, "kl_target": None, "kl_ema": 0.9, **MODES[mode]})
+    return Reference(actor, copy.deepcopy(actor), settings)
 
 
 def learn(model: torch.nn.Module) -> None:

@@ -10,7 +10,7 @@ May go when verl's fsdp2_sharded_save_to_cpu copies tensors that are on the CPU.
 import torch
 from verl.experimental.separation.engine_workers import DetachActorWorker
 
-from rpg.verl_plugin.reference import copy_shards, local, readable_state
+from rpg.verl_plugin.reference import shards_on_host, write_shards
 
 Shards = dict[str, torch.Tensor]
 
@@ -21,9 +21,9 @@ class AnchorWorker(DetachActorWorker):
     @staticmethod
     def copy_handler(module: torch.nn.Module) -> tuple[Shards, None]:  # type: ignore[override]
         """Return a copy of this rank's weights in host memory; verl stores it under a number."""
-        return {name: local(tensor).to("cpu", copy=True) for name, tensor in readable_state(module).items()}, None
+        return shards_on_host(module), None
 
     @staticmethod
     def restore_handler(module: torch.nn.Module, shards: Shards, _: None) -> None:  # type: ignore[override]
         """Write such a copy into the module."""
-        copy_shards(shards, readable_state(module))
+        write_shards(shards, module)
