@@ -1,26 +1,61 @@
 """The order of a batch: responses by prompt, prompts as they were requested. verl's is that of the responses' ends."""
 
 from collections import Counter, defaultdict
-from typing import Any
 
 import transfer_queue as tq
+from omegaconf import DictConfig
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
 
+from rpg.files.atomic import LEFT_OUT
+from rpg.logged import LEFT_OUT_OF_TRAINING
+
 
 class BatchByPrompt(ReplayBuffer):
-    """verl's replay buffer with batches in the order of their prompts; tells the trainer what verl drops silently.
+    """verl's replay buffer with batches in the order of their prompts; counts what verl drops silently.
 
     Attributes:
-        trainer: the RPGTrainer whose counters are used; set after construction.
+        config: the full configuration; set after construction.
+        filtered: mean reward by group, of the groups that filter_groups drops from the step's batch.
+        left_out_of_validation: number of responses without a reward since it was set to 0.
     """
 
-    trainer: Any
+    config: DictConfig
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.filtered: dict[str, float] = {}
+        self.left_out_of_validation = 0
+        self._failed = defaultdict[int, set[str]](set)  # groups, by step
 
     def sample(self, global_steps: int, partition_id: str, batch_size: int) -> tuple[KVBatchMeta, dict]:
         """As in verl; adds counts of what the batch lacks, before verl pads it."""
         batch, metrics = super().sample(global_steps=global_steps, partition_id=partition_id, batch_size=batch_size)
-        return batch, metrics | self.trainer.count(batch.keys, partition_id, batch_size)
+        return batch, metrics | self.count(global_steps, batch.keys, partition_id, batch_size)
+
+    def count(self, step: int, keys: list[str], partition: str, prompts: int) -> dict[str, float]:
+        """Count a batch's missing responses and groups of one, by verl's keys prompt_response_part.
+
+        Raises:
+            RuntimeError: the missing share exceeds rpg.left_out_limit.
+        """
+        rollout = self.config.actor_rollout_ref.rollout
+        groups = Counter(prompt for prompt, _ in {tuple(key.split("_")[:2]) for key in keys})
+        expected = prompts * (rollout.val_kwargs.n if partition == "val" else rollout.n)
+        if left_out := expected - groups.total():
+            report = f"{left_out} of {expected} responses of {partition} were left out"
+            self._tell_of_missing(step, left_out, expected, report)
+        if partition == "val":
+            self.left_out_of_validation += left_out
+        ones = sum(size == 1 for size in groups.values())
+        return {LEFT_OUT_OF_TRAINING: left_out, "training/groups_of_one": ones}
+
+    def _tell_of_missing(self, step: int, count: int, of: int, report: str) -> None:
+        report = f"step {step}: {report}; reasons are in {LEFT_OUT} or the log"
+        limit = self.config.rpg.left_out_limit
+        if count > limit * of:
+            raise RuntimeError(f"{report}. More than rpg.left_out_limit={limit} of {of} are missing")
+        print(f"warning: {report}")
 
     def _materialize_batch(
         self, partition_id: str, selected_prompt_uids: list[str], partition_snapshot: dict[str, dict]
@@ -44,10 +79,19 @@ class BatchByPrompt(ReplayBuffer):
     def _terminal_eviction_reasons(
         self, global_steps: int, partition_id: str
     ) -> tuple[set[str], set[str], set[str], Counter]:
+        """As in verl, whose asynchronous trainers drop and replace a group of which a response failed.
+
+        Raises:
+            RuntimeError: the share of such groups in a batch exceeds rpg.left_out_limit.
+        """
         stale, filtered, failed, rewards = super()._terminal_eviction_reasons(global_steps, partition_id)
         if partition_id == "train":
-            self.trainer.note_failed(failed)
-            self.trainer.filtered |= self._mean_rewards(filtered - self.trainer.filtered.keys())
+            self.filtered |= self._mean_rewards(filtered - self.filtered.keys())
+            known = self._failed[global_steps]
+            if failed - known:
+                known |= failed
+                report = f"{len(known)} groups failed (rollout or reward) and are sampled again"
+                self._tell_of_missing(global_steps, len(known), self.config.data.train_batch_size, report)
         return stale, filtered, failed, rewards
 
     def _mean_rewards(self, groups: set[str]) -> dict[str, float]:

@@ -4,7 +4,7 @@ verl builds and evaluates a reference model only for its own KL terms (`use_kl_l
 losses contain their KL, so these terms are off, and the trainer below requests the reference itself.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from typing import Any
 
 import ray
@@ -19,8 +19,7 @@ from verl.trainer.ppo.v1.trainer_separate_async import PPOTrainerSeparateAsync
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.workers.utils.padding import response_to_nested
 
-from rpg.files.atomic import LEFT_OUT
-from rpg.logged import ALL_GROUPS, BATCH, LEFT_OUT_OF_TRAINING, LEFT_OUT_OF_VALIDATION
+from rpg.logged import ALL_GROUPS, BATCH, LEFT_OUT_OF_VALIDATION
 from rpg.names import LOSSES
 from rpg.objectives import later_kl_baseline
 from rpg.verl_plugin import watchdog
@@ -30,15 +29,11 @@ from rpg.verl_plugin.replay_buffer import BatchByPrompt
 from rpg.verl_plugin.step_warnings import StepWarnings
 from rpg.verl_plugin.worker import RPGActorRolloutRefWorker
 
-ROLES = {Role.Actor, Role.ActorRollout, Role.ActorRolloutRef, Role.RefPolicy}  # ActorRolloutRefWorker has it
-
 
 class RPGTrainer(PPOTrainer):
-    """Mixin before one of verl's trainers; its workers are RPGActorRolloutRefWorker.
+    """Mixin before one of verl's trainers; its workers are RPGActorRolloutRefWorker."""
 
-    Attributes:
-        filtered: mean reward by group, of the groups that filter_groups drops from the step's batch.
-    """
+    replay_buffer: BatchByPrompt
 
     def __init__(self, config: DictConfig):
         """config: the full configuration of verl's trainer."""
@@ -46,9 +41,6 @@ class RPGTrainer(PPOTrainer):
         with open_dict(config.actor_rollout_ref):
             config.actor_rollout_ref.rpg = config.rpg  # which workers do not get
         self._asked = Counter[int]()  # prompts beyond the first batch, by step
-        self._failed = defaultdict[int, set[str]](set)  # groups, by step
-        self.filtered: dict[str, float] = {}
-        self._left_out_of_validation = 0
         self._warnings = StepWarnings(config)
         super().__init__(config)
         optimizer = config.actor_rollout_ref.actor.optim
@@ -59,13 +51,13 @@ class RPGTrainer(PPOTrainer):
 
     def _init_resource_pool_mgr(self) -> None:
         super()._init_resource_pool_mgr()
+        workers = self.role_worker_mapping
         adapter = self.config.actor_rollout_ref.model.get("lora_rank")  # pi_ref is the actor without its adapter
-        engine = self.has_reference and not adapter
-        if engine and Role.ActorRollout in self.role_worker_mapping:  # verl would build none
-            for mapping in (self.role_worker_mapping, self.mapping):
+        if self.has_reference and not adapter and Role.ActorRollout in workers:  # verl would build no reference
+            for mapping in (workers, self.mapping):
                 mapping[Role.ActorRolloutRef] = mapping.pop(Role.ActorRollout)
-        for role in ROLES & self.role_worker_mapping.keys():
-            self.role_worker_mapping[role] = ray.remote(RPGActorRolloutRefWorker)
+        for role in {Role.ActorRollout, Role.ActorRolloutRef} & workers.keys():  # verl has one of them
+            workers[role] = ray.remote(RPGActorRolloutRefWorker)
 
     def _compute_old_log_prob(self, batch: KVBatchMeta, metrics: dict) -> KVBatchMeta:
         """As in verl, with actor/entropy a mean over tokens: verl aggregates it as the loss."""
@@ -100,10 +92,10 @@ class RPGTrainer(PPOTrainer):
 
     def _validate(self) -> dict[str, float]:
         """As in verl, with the number of responses without a reward, which accuracy counts as wrong; it is progress."""
-        self._left_out_of_validation = 0
+        self.replay_buffer.left_out_of_validation = 0
         metrics = super()._validate()
         watchdog.arm(self.config.rpg.stall_limit, self.config.rpg.time_limit)
-        return metrics | {LEFT_OUT_OF_VALIDATION: self._left_out_of_validation}
+        return metrics | {LEFT_OUT_OF_VALIDATION: self.replay_buffer.left_out_of_validation}
 
     def _refill(self, num_prompts: int) -> int:
         """Request prompts for those that the replay buffer dropped, up to max_num_gen_batches batches per step."""
@@ -128,27 +120,8 @@ class RPGTrainer(PPOTrainer):
         if not isinstance(buffer, BatchByPrompt):
             ours = f"{BatchByPrompt.__module__}.{BatchByPrompt.__name__}"
             raise TypeError(f"trainer.v1.sampler.custom_sampler={type(buffer).__name__}: derive it from {ours}")
-        buffer.trainer, buffer.refill_fn, buffer.poll_interval = self, self._refill, self.config.rpg.poll_interval
+        buffer.config, buffer.refill_fn, buffer.poll_interval = self.config, self._refill, self.config.rpg.poll_interval
         return buffer
-
-    def note_failed(self, groups: set[str]) -> None:
-        """Count groups that an asynchronous trainer drops and replaces because one of their responses failed.
-
-        Raises:
-            RuntimeError: their share of a batch exceeds rpg.left_out_limit.
-        """
-        failed = self._failed[self.global_steps]
-        if groups - failed:
-            failed |= groups
-            report = f"{len(failed)} groups failed (rollout or reward) and are sampled again"
-            self._tell_of_missing(len(failed), self.config.data.train_batch_size, report)
-
-    def _tell_of_missing(self, count: int, of: int, report: str) -> None:
-        report = f"step {self.global_steps}: {report}; reasons are in {LEFT_OUT} or the log"
-        limit = self.config.rpg.left_out_limit
-        if count > limit * of:
-            raise RuntimeError(f"{report}. More than rpg.left_out_limit={limit} of {of} are missing")
-        print(f"warning: {report}")
 
     def _compute_metrics(self, batch: Any, metrics: dict, *args: Any, **kwargs: Any) -> None:
         """As in verl, with the mean reward before filter_groups drops groups. Surplus groups count like kept ones."""
@@ -157,28 +130,9 @@ class RPGTrainer(PPOTrainer):
             rows = zip(batch.keys, batch.tags, strict=True)
             kept = len({key.split("_")[0] for key, tag in rows if not tag.get("is_padding", False)})
             kept += metrics.get("training/filter_groups/discarded_surplus_samples", 0)
-            total = kept * metrics[BATCH] + sum(self.filtered.values())
-            metrics[ALL_GROUPS] = total / (kept + len(self.filtered))
-            self.filtered = {}
+            filtered, self.replay_buffer.filtered = self.replay_buffer.filtered, {}
+            metrics[ALL_GROUPS] = (kept * metrics[BATCH] + sum(filtered.values())) / (kept + len(filtered))
         self._warnings.show(self.global_steps, metrics)
-
-    def count(self, keys: list[str], partition: str, prompts: int) -> dict[str, float]:
-        """Count a batch's missing responses and groups of one, by verl's keys prompt_response_part.
-
-        Raises:
-            RuntimeError: the missing share exceeds rpg.left_out_limit.
-        """
-        rollout = self.config.actor_rollout_ref.rollout
-        groups = Counter(prompt for prompt, _ in {tuple(key.split("_")[:2]) for key in keys})
-        expected = prompts * (rollout.val_kwargs.n if partition == "val" else rollout.n)
-        left_out = expected - groups.total()
-        if left_out:
-            report = f"{left_out} of {expected} responses of {partition} were left out"
-            self._tell_of_missing(left_out, expected, report)
-        if partition == "val":
-            self._left_out_of_validation += left_out
-        ones = sum(size == 1 for size in groups.values())
-        return {LEFT_OUT_OF_TRAINING: left_out, "training/groups_of_one": ones}
 
     def _update_actor(self, batch: Any, metrics: dict) -> Any:
         """As in verl, without the "actor/" that it puts before metrics of ours that are none of the actor."""

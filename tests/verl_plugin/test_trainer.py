@@ -88,7 +88,7 @@ def build(queue, tmp_path, monkeypatch):
 
         def _validate(self):
             for keys in (["a_0_0", "b_0_0", "c_0_0"], ["e_0_0", "f_0_0", "g_0_0"]):
-                self.count(keys, "val", 4)
+                self.replay_buffer.count(7, keys, "val", 4)
             return {"val-core/x/acc/mean@1": 0.5}
 
         def _compute_old_log_prob(self, batch, metrics):  # aggregates the entropy so
@@ -140,11 +140,11 @@ def test_rewards_of_filtered_groups_enter_the_mean_once(build, queue):
     assert trainer.replay_buffer.poll_interval == 1e-3  # rpg.poll_interval; verl's is 2 s
     assert trainer.replay_buffer.get_sampleable_count(7, "train") == 4
     batch, _ = trainer.replay_buffer.sample(global_steps=7, partition_id="train", batch_size=4)
-    assert trainer.filtered == {"a": 1.0, "b": 0.0}
+    assert trainer.replay_buffer.filtered == {"a": 1.0, "b": 0.0}
     metrics = {"critic/score/mean": 5 / 12}
     trainer._compute_metrics(batch, metrics)
     assert metrics["critic/score_before_filtering/mean"] == pytest.approx((4 * 5 / 12 + 1 + 0) / 6)
-    assert trainer.filtered == {}
+    assert trainer.replay_buffer.filtered == {}
 
 
 @pytest.mark.parametrize("mode", ["sync", "colocate_async"])
@@ -162,7 +162,7 @@ def test_a_batch_is_in_the_order_of_prompts_and_not_of_ends(build, queue, mode):
 
 def test_padding_is_no_group_and_surplus_groups_are(build):
     trainer = build()
-    trainer.filtered = {"x": 1.0}
+    trainer.replay_buffer.filtered = {"x": 1.0}
     keys, tags = ["a_0_0", "a_1_0", "b_0_0", "pad_0_0"], [{}, {}, {}, {"is_padding": True}]
     batch = SimpleNamespace(keys=keys, tags=tags, partition_id="train")
     metrics = {"critic/score/mean": 0.5, "training/filter_groups/discarded_surplus_samples": 1}
@@ -194,15 +194,15 @@ def test_an_asynchronous_trainer_makes_failed_groups_anew_up_to_a_limit(build, q
 
 
 def test_what_is_missing_is_counted(build):
-    trainer = build()
+    count = build().replay_buffer.count
     whole = [f"{prompt}_{session}_0" for prompt in "abcd" for session in range(3)]
-    assert trainer.count(whole, "train", 4) == {"training/left_out_responses": 0, "training/groups_of_one": 0}
-    assert trainer.count([*whole, "a_0_1"], "train", 4)["training/left_out_responses"] == 0  # two parts of one
+    assert count(7, whole, "train", 4) == {"training/left_out_responses": 0, "training/groups_of_one": 0}
+    assert count(7, [*whole, "a_0_1"], "train", 4)["training/left_out_responses"] == 0  # two parts of one
     lacking = [key for key in whole if not key.startswith("b") and key not in ("c_1_0", "c_2_0")]
-    assert trainer.count(lacking, "train", 4) == {"training/left_out_responses": 5, "training/groups_of_one": 1}
+    assert count(7, lacking, "train", 4) == {"training/left_out_responses": 5, "training/groups_of_one": 1}
     for keys, partition in ((whole[:3], "train"), ([], "val")):
         with pytest.raises(RuntimeError, match="left_out_limit"):
-            trainer.count(keys, partition, 4)
+            count(7, keys, partition, 4)
 
 
 @pytest.mark.parametrize(("loss", "scope", "mode", "put"), [
