@@ -6,8 +6,6 @@ machines without a GPU. tests/verl_plugin/verl_contract.yaml lists the lines of 
 
 import importlib.util
 import os
-from functools import partial
-from pkgutil import resolve_name
 
 
 def on_cpu() -> bool:
@@ -39,19 +37,6 @@ def register() -> None:
         for name, function in ours.items():
             if registry.setdefault(name, function) is not function:
                 raise ValueError(f"{name!r} is already registered with verl by {registry[name]!r}")
-
-
-def install() -> None:
-    """Register our side of vLLM with verl: in the task runner and verl's workers.
-
-    verl's classes have to be imported for it; vLLM is only when verl asks for a rollout. Safe to call more than once.
-    """
-    from verl.workers.rollout import base
-    from verl.workers.rollout.replica import RolloutReplicaRegistry
-
-    ours = "rpg.verl_plugin.patches.vllm_server"
-    base._ROLLOUT_REGISTRY["vllm", "async"] = f"{ours}.ServerAdapter"
-    RolloutReplicaRegistry.register("vllm", partial(resolve_name, f"{ours}.vLLMReplica"))
 
 
 def vllm_plugin() -> None:

@@ -1,4 +1,4 @@
-"""The door by which verl's own workers call rpg.verl_plugin.install: verl imports a module, and calls nothing of it.
+"""Registers our side of vLLM with verl when it is imported, which is all that verl does with it in its workers.
 
 Two keys name it: `actor_rollout_ref.model.external_lib` for the training process, and
 `actor_rollout_ref.rollout.checkpoint_engine.custom_backend_module` for verl's CheckpointEngineWorker, the actor's side
@@ -6,6 +6,19 @@ of rollouts with separate GPUs (trainer_mode=separate_async). With only one of t
 different sockets forever (patches/vllm_server.py).
 """
 
-from rpg.verl_plugin import install
+from functools import partial
+from pkgutil import resolve_name
+
+from verl.workers.rollout import base
+from verl.workers.rollout.replica import RolloutReplicaRegistry
+
+OURS = "rpg.verl_plugin.patches.vllm_server"
+
+
+def install() -> None:
+    """Register; vLLM is imported when verl asks for a rollout. Safe to call more than once."""
+    base._ROLLOUT_REGISTRY["vllm", "async"] = f"{OURS}.ServerAdapter"
+    RolloutReplicaRegistry.register("vllm", partial(resolve_name, f"{OURS}.vLLMReplica"))
+
 
 install()

@@ -9,7 +9,6 @@ from verl.trainer.main_ppo import TaskRunnerV1
 from verl.trainer.ppo import metric_utils
 from verl.utils import tracking
 
-from rpg import verl_plugin
 from rpg.verl_plugin import external, watchdog
 from rpg.verl_plugin.patches.bootstrap import bootstrap_metric
 from rpg.verl_plugin.patches.file_logger import AppendingFileLogger
@@ -20,7 +19,7 @@ def install() -> None:
     """Replace what verl looks up in the task runner's process."""
     from verl.trainer.ppo.v1 import trainer_base
 
-    from rpg.verl_plugin import replay_buffer, trainer
+    from rpg.verl_plugin import replay_buffer, rollout, trainer
 
     trainer_base.TRAINER_REGISTRY.update(trainer.TRAINERS)  # verl's register_trainer rejects a known name
     trainer_base.ReplayBuffer = replay_buffer.BatchByPrompt  # type: ignore[misc]
@@ -28,7 +27,7 @@ def install() -> None:
     reward_loop.RewardLoopWorker = RewardLoopWorker  # type: ignore[misc]
     metric_utils.bootstrap_metric = bootstrap_metric
     tracking.FileLogger = AppendingFileLogger  # type: ignore[assignment, misc]
-    verl_plugin.install()  # verl imports external_lib only in its workers
+    rollout.install()  # verl imports external_lib only in its workers
 
 
 @ray.remote
