@@ -8,32 +8,35 @@ from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
 
 from rpg.files.atomic import LEFT_OUT
-from rpg.logged import LEFT_OUT_OF_TRAINING
+from rpg.logged import LEFT_OUT_OF_TRAINING, LEFT_OUT_OF_VALIDATION
+
+GROUPS_OF_ONE = "training/groups_of_one"
 
 
 class BatchByPrompt(ReplayBuffer):
     """verl's replay buffer with batches in the order of their prompts; counts what verl drops silently.
 
     Attributes:
-        config: the full configuration; set after construction.
+        config: the full configuration; set, like counts, after construction.
+        counts: numbers of responses without a reward and of groups of one, by metric; the trainer takes them.
         filtered: mean reward by group, of the groups that filter_groups drops from the step's batch.
-        left_out_of_validation: number of responses without a reward since it was set to 0.
     """
 
     config: DictConfig
+    counts: Counter[str]
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
         self.filtered: dict[str, float] = {}
-        self.left_out_of_validation = 0
-        self._failed = defaultdict[int, set[str]](set)  # groups, by step
+        self._failed = Counter[int]()  # groups, by step
 
     def sample(self, global_steps: int, partition_id: str, batch_size: int) -> tuple[KVBatchMeta, dict]:
-        """As in verl; adds counts of what the batch lacks, before verl pads it."""
+        """As in verl; counts what the batch lacks, before verl pads it."""
         batch, metrics = super().sample(global_steps=global_steps, partition_id=partition_id, batch_size=batch_size)
-        return batch, metrics | self.count(global_steps, batch.keys, partition_id, batch_size)
+        self.count(global_steps, batch.keys, partition_id, batch_size)
+        return batch, metrics
 
-    def count(self, step: int, keys: list[str], partition: str, prompts: int) -> dict[str, float]:
+    def count(self, step: int, keys: list[str], partition: str, prompts: int) -> None:
         """Count a batch's missing responses and groups of one, by verl's keys prompt_response_part.
 
         Raises:
@@ -42,20 +45,21 @@ class BatchByPrompt(ReplayBuffer):
         rollout = self.config.actor_rollout_ref.rollout
         groups = Counter(prompt for prompt, _ in {tuple(key.split("_")[:2]) for key in keys})
         expected = prompts * (rollout.val_kwargs.n if partition == "val" else rollout.n)
-        if left_out := expected - groups.total():
-            report = f"{left_out} of {expected} responses of {partition} were left out"
-            self._tell_of_missing(step, left_out, expected, report)
+        left_out = expected - groups.total()
+        self._tell_of_missing(step, left_out, expected, f"responses of {partition} were left out")
         if partition == "val":
-            self.left_out_of_validation += left_out
-        ones = sum(size == 1 for size in groups.values())
-        return {LEFT_OUT_OF_TRAINING: left_out, "training/groups_of_one": ones}
+            self.counts[LEFT_OUT_OF_VALIDATION] += left_out
+        else:
+            self.counts[LEFT_OUT_OF_TRAINING] += left_out
+            self.counts[GROUPS_OF_ONE] += sum(size == 1 for size in groups.values())
 
-    def _tell_of_missing(self, step: int, count: int, of: int, report: str) -> None:
-        report = f"step {step}: {report}; reasons are in {LEFT_OUT} or the log"
+    def _tell_of_missing(self, step: int, count: int, of: int, what: str) -> None:
+        report = f"step {step}: {count} of {of} {what}; reasons are in {LEFT_OUT} or the log"
         limit = self.config.rpg.left_out_limit
         if count > limit * of:
-            raise RuntimeError(f"{report}. More than rpg.left_out_limit={limit} of {of} are missing")
-        print(f"warning: {report}")
+            raise RuntimeError(f"{report}. That is more than rpg.left_out_limit={limit} of them")
+        if count:
+            print(f"warning: {report}")
 
     def _materialize_batch(
         self, partition_id: str, selected_prompt_uids: list[str], partition_snapshot: dict[str, dict]
@@ -76,23 +80,21 @@ class BatchByPrompt(ReplayBuffer):
         batch.reorder(sorted(range(len(batch.keys)), key=place))
         return batch
 
-    def _terminal_eviction_reasons(
-        self, global_steps: int, partition_id: str
-    ) -> tuple[set[str], set[str], set[str], Counter]:
+    def _evict_terminal_groups(
+        self, global_steps: int, partition_id: str, eviction_reasons: tuple[set[str], set[str], set[str], Counter]
+    ) -> tuple[set[str], int, int, dict]:
         """As in verl, whose asynchronous trainers drop and replace a group of which a response failed.
 
         Raises:
             RuntimeError: the share of such groups in a batch exceeds rpg.left_out_limit.
         """
-        stale, filtered, failed, rewards = super()._terminal_eviction_reasons(global_steps, partition_id)
-        if partition_id == "train":
-            self.filtered |= self._mean_rewards(filtered - self.filtered.keys())
-            known = self._failed[global_steps]
-            if failed - known:
-                known |= failed
-                report = f"{len(known)} groups failed (rollout or reward) and are sampled again"
-                self._tell_of_missing(global_steps, len(known), self.config.data.train_batch_size, report)
-        return stale, filtered, failed, rewards
+        _, filtered, failed, _ = eviction_reasons
+        self.filtered |= self._mean_rewards(filtered)
+        if failed:
+            self._failed[global_steps] += len(failed)
+            count, of = self._failed[global_steps], self.config.data.train_batch_size
+            self._tell_of_missing(global_steps, count, of, "groups failed (rollout or reward) and are sampled again")
+        return super()._evict_terminal_groups(global_steps, partition_id, eviction_reasons)
 
     def _mean_rewards(self, groups: set[str]) -> dict[str, float]:
         """Return the mean reward of each group of the partition "train", before verl clears it."""

@@ -19,15 +19,17 @@ from verl.trainer.ppo.v1.trainer_separate_async import PPOTrainerSeparateAsync
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.workers.utils.padding import response_to_nested
 
-from rpg.logged import ALL_GROUPS, BATCH, LEFT_OUT_OF_VALIDATION
+from rpg.logged import ALL_GROUPS, BATCH, LEFT_OUT_OF_TRAINING, LEFT_OUT_OF_VALIDATION
 from rpg.names import LOSSES
 from rpg.objectives import later_kl_baseline
 from rpg.verl_plugin import watchdog
 from rpg.verl_plugin.checkpoints import CompleteCheckpoints
 from rpg.verl_plugin.policy_loss import spec_from_actor_config
-from rpg.verl_plugin.replay_buffer import BatchByPrompt
+from rpg.verl_plugin.replay_buffer import GROUPS_OF_ONE, BatchByPrompt
 from rpg.verl_plugin.step_warnings import StepWarnings
 from rpg.verl_plugin.worker import RPGActorRolloutRefWorker
+
+SKIPPED = "actor/skipped_steps"
 
 
 class RPGTrainer(PPOTrainer):
@@ -41,6 +43,7 @@ class RPGTrainer(PPOTrainer):
         with open_dict(config.actor_rollout_ref):
             config.actor_rollout_ref.rpg = config.rpg  # which workers do not get
         self._asked = Counter[int]()  # prompts beyond the first batch, by step
+        self._counts = Counter[str]()  # of what is missing since the last record, by metric
         self._warnings = StepWarnings(config)
         super().__init__(config)
         optimizer = config.actor_rollout_ref.actor.optim
@@ -92,10 +95,13 @@ class RPGTrainer(PPOTrainer):
 
     def _validate(self) -> dict[str, float]:
         """As in verl, with the number of responses without a reward, which accuracy counts as wrong; it is progress."""
-        self.replay_buffer.left_out_of_validation = 0
         metrics = super()._validate()
         watchdog.arm(self.config.rpg.stall_limit, self.config.rpg.time_limit)
-        return metrics | {LEFT_OUT_OF_VALIDATION: self.replay_buffer.left_out_of_validation}
+        return metrics | self._take(LEFT_OUT_OF_VALIDATION)
+
+    def _take(self, *metrics: str) -> dict[str, float]:
+        """Return these counts, and begin them anew: verl would average them over the parts of a batch."""
+        return {metric: self._counts.pop(metric, 0) for metric in metrics}
 
     def _refill(self, num_prompts: int) -> int:
         """Request prompts for those that the replay buffer dropped, up to max_num_gen_batches batches per step."""
@@ -120,12 +126,14 @@ class RPGTrainer(PPOTrainer):
         if not isinstance(buffer, BatchByPrompt):
             ours = f"{BatchByPrompt.__module__}.{BatchByPrompt.__name__}"
             raise TypeError(f"trainer.v1.sampler.custom_sampler={type(buffer).__name__}: derive it from {ours}")
-        buffer.config, buffer.refill_fn, buffer.poll_interval = self.config, self._refill, self.config.rpg.poll_interval
+        buffer.config, buffer.counts = self.config, self._counts
+        buffer.refill_fn, buffer.poll_interval = self._refill, self.config.rpg.poll_interval
         return buffer
 
     def _compute_metrics(self, batch: Any, metrics: dict, *args: Any, **kwargs: Any) -> None:
-        """As in verl, with the mean reward before filter_groups drops groups. Surplus groups count like kept ones."""
+        """As in verl, with counts and the mean reward before filter_groups drops groups; surplus ones count as kept."""
         super()._compute_metrics(batch, metrics, *args, **kwargs)
+        metrics |= self._take(LEFT_OUT_OF_TRAINING, GROUPS_OF_ONE, SKIPPED)
         if self.config.algorithm.filter_groups.enable:
             rows = zip(batch.keys, batch.tags, strict=True)
             kept = len({key.split("_")[0] for key, tag in rows if not tag.get("is_padding", False)})
@@ -137,6 +145,7 @@ class RPGTrainer(PPOTrainer):
     def _update_actor(self, batch: Any, metrics: dict) -> Any:
         """As in verl, without the "actor/" that it puts before metrics of ours that are none of the actor."""
         batch = super()._update_actor(batch, metrics)
+        self._counts[SKIPPED] += metrics.pop(SKIPPED)
         for key in [key for key in metrics if key.startswith(("actor/reference/", "actor/training/"))]:
             metrics[key.removeprefix("actor/")] = metrics.pop(key)
         return batch

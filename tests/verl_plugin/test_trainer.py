@@ -97,6 +97,9 @@ def build(queue, tmp_path, monkeypatch):
         def _compute_advantage(self, batch, metrics):
             return "verl's"
 
+        def _update_actor(self, batch, metrics):
+            metrics["actor/skipped_steps"] = 1.0
+
     def trainer(mode: str = "sync", **changes: Any) -> Any:
         separate = ["schedule=separate"] if mode == "separate_async" else []
         config = composed("method=dapo", *separate).copy()
@@ -187,19 +190,27 @@ def test_an_asynchronous_trainer_makes_failed_groups_anew_up_to_a_limit(build, q
     assert sorted({key[0] for key in batch.keys}) == ["a", "d", "e", "f"]
     assert trainer.asked == [2]
     assert metrics["training/rollout_failure/evicted_samples"] == 2
-    assert (metrics["training/left_out_responses"], metrics["training/groups_of_one"]) == (0, 0)
+    assert set(trainer.replay_buffer.counts.values()) == {0}
     queue.finish("g", "failure")
     with pytest.raises(RuntimeError, match="left_out_limit"):
         trainer.replay_buffer.sample(global_steps=7, partition_id="train", batch_size=4)
 
 
 def test_what_is_missing_is_counted(build):
-    count = build().replay_buffer.count
+    """Of a batch in parts the sum: schedule=separate trains on one after the other."""
+    trainer = build("separate_async", data__train_batch_size=64)
+    count = trainer.replay_buffer.count
     whole = [f"{prompt}_{session}_0" for prompt in "abcd" for session in range(3)]
-    assert count(7, whole, "train", 4) == {"training/left_out_responses": 0, "training/groups_of_one": 0}
-    assert count(7, [*whole, "a_0_1"], "train", 4)["training/left_out_responses"] == 0  # two parts of one
     lacking = [key for key in whole if not key.startswith("b") and key not in ("c_1_0", "c_2_0")]
-    assert count(7, lacking, "train", 4) == {"training/left_out_responses": 5, "training/groups_of_one": 1}
+    # nothing; two parts of one response; group b and two of c; two responses
+    for keys in (whole, [*whole, "a_0_1"], lacking, whole[:-2]):
+        count(7, keys, "train", 4)
+        trainer._update_actor(None, {})
+    names = ("training/left_out_responses", "training/groups_of_one", "actor/skipped_steps")
+    for expected in ((7, 2, 4), (0, 0, 0)):
+        metrics = {"critic/score/mean": 0.5}
+        trainer._compute_metrics(SimpleNamespace(keys=whole, tags=[{}] * 12), metrics)
+        assert tuple(metrics[name] for name in names) == expected
     for keys, partition in ((whole[:3], "train"), ([], "val")):
         with pytest.raises(RuntimeError, match="left_out_limit"):
             count(7, keys, partition, 4)
