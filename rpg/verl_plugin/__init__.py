@@ -5,12 +5,10 @@ machines without a GPU. tests/verl_plugin/verl_contract.yaml lists the lines of 
 """
 
 import importlib.util
-import os
 
+from rpg.verl_plugin.cpu import on_cpu, vllm_plugin
 
-def on_cpu() -> bool:
-    """Return whether VERL_PLATFORM=cpu selects the platform of rpg.verl_plugin.cpu."""
-    return os.environ.get("VERL_PLATFORM", "").strip().lower() == "cpu"
+__all__ = ["register", "vllm_plugin"]
 
 
 def register() -> None:
@@ -37,11 +35,3 @@ def register() -> None:
         for name, function in ours.items():
             if registry.setdefault(name, function) is not function:
                 raise ValueError(f"{name!r} is already registered with verl by {registry[name]!r}")
-
-
-def vllm_plugin() -> None:
-    """Entry point `vllm.general_plugins`, which vLLM calls in each of its processes."""
-    if on_cpu():
-        from rpg.verl_plugin import cpu
-
-        cpu.vllm_plugin()
