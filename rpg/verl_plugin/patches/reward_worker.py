@@ -55,24 +55,24 @@ class RewardLoopWorker(reward_loop.RewardLoopWorker):
         Raises:
             RuntimeError: the response has no reward; the message names the response and the reason.
         """
+        row = {key: values[-1] for key, values in data.non_tensor_batch.items()}
         limit = None if self._in_child else self.config.rpg.reward_limit
         clock = asyncio.timeout(limit)
         try:
             async with clock:
                 result = finite(await super().compute_score(data))
-            result["reward_extra_info"] |= row_of(data)
+            result["reward_extra_info"] |= row_of(row)
         except Exception as error:  # a reward manager or function may raise anything
             why = f"{type(error).__name__}: {error}"
             if isinstance(error, user_reward.RewardError):  # the adapter's message is complete
                 why = str(error)
             if clock.expired():
                 why = f"the reward took more than {limit} s (rpg.reward_limit)"
-            raise RuntimeError(self._left_out(data, why)) from error
+            raise RuntimeError(self._left_out(row, why)) from error
         return result
 
-    def _left_out(self, data: DataProto, why: str) -> str:
+    def _left_out(self, row: dict[str, Any], why: str) -> str:
         """Write a response without a reward to LEFT_OUT; return the message for the log."""
-        row = {key: values[-1] for key, values in data.non_tensor_batch.items()}
         problem = row["raw_prompt"][-1]["content"]
         note = {
             "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
@@ -86,11 +86,10 @@ class RewardLoopWorker(reward_loop.RewardLoopWorker):
         return f"{note['uid']} of {note['data_source']}: {note['why']}"
 
 
-def row_of(data: DataProto) -> dict[str, str]:
+def row_of(row: dict[str, Any]) -> dict[str, str]:
     """Return what a saved sample tells of its row, as texts, of which verl makes no means: `rpg score` reads them."""
-    row = data.non_tensor_batch
-    extra = json.dumps(row["extra_info"][-1], default=lambda value: getattr(value, "tolist", value.__str__)())
-    return {"data_source": str(row["data_source"][-1]), "extra_info": extra}
+    extra = json.dumps(row["extra_info"], default=lambda value: getattr(value, "tolist", value.__str__)())
+    return {"data_source": str(row["data_source"]), "extra_info": extra}
 
 
 def finite(result: dict[str, Any]) -> dict[str, Any]:
