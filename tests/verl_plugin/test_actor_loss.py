@@ -14,7 +14,6 @@ from verl.workers.utils.losses import ppo_loss
 
 from rpg.names import RHO_BOUND
 from rpg.objectives import LossSpec, TokenStats, token_loss
-from rpg.verl_plugin import register
 from rpg.verl_plugin.actor_loss import INPUTS, ActorLoss
 from rpg.verl_plugin.config import RPGPolicyLossConfig
 
@@ -57,7 +56,6 @@ def batch(some: list[dict[str, torch.Tensor]], dp_size: int = 1) -> tuple[dict[s
 
 
 def actor_loss(loss_mode: str, has_reference: bool = False, kl_scope: str = "token") -> ActorLoss:
-    register()
     policy_loss = RPGPolicyLossConfig(loss_mode=loss_mode, kl_coef=0.3, kl_scope=kl_scope)
     return ActorLoss(partial(ppo_loss, config=actor_config(policy_loss=policy_loss)), has_reference)
 

@@ -1,4 +1,4 @@
-"""The estimators in verl's registry, called like verl's trainer does."""
+"""The estimators in verl's registry, where the entry point puts them, called like verl's trainer does."""
 
 import numpy as np
 import pytest
@@ -9,12 +9,6 @@ from verl.trainer.ppo import core_algos
 from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
 
 from rpg.checks.loss import WITH_GROUPS
-from rpg.verl_plugin import register
-
-
-@pytest.fixture(autouse=True)
-def _registered():
-    register()
 
 
 def proto():

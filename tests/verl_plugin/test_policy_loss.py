@@ -7,7 +7,6 @@ from verl.workers.config import FSDPActorConfig, PolicyLossConfig
 
 from rpg.objectives import LOSS_NAMES, LossSpec
 from rpg.verl_plugin import policy_loss as adapter
-from rpg.verl_plugin import register
 from rpg.verl_plugin.config import RPGPolicyLossConfig
 
 AGG_MODES = ["token-mean", "token-sum", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm"]
@@ -50,11 +49,6 @@ def call(name, data, config, mode="token-mean", **extra):
     assert loss.shape == ()
     loss.backward()
     return loss.item(), data["log_prob"].grad, metrics
-
-
-@pytest.fixture(autouse=True)
-def _registered():
-    register()
 
 
 @pytest.mark.parametrize("mode", AGG_MODES)
