@@ -153,7 +153,7 @@ def same_items(answer: Items, truth: Items) -> bool:
     for named, bare in ((answer, truth), (truth, answer)):
         names = {*map(assigned_name, named.items)}
         is_named = len(names) > 1 and "" not in names and all(isinstance(item, str) for item in bare.items)
-        if named.kind == "," and (bare.kind == "()" or is_named):
+        if named.kind == "," and (bare.kind == "()" or (bare.kind in (",", "{") and is_named)):
             point, other = _point(named, bare), bare._replace(kind="()")
             return same(point, other) if named is answer else same(other, point)
     plain = _without_index(answer), _without_index(truth)

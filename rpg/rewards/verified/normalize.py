@@ -63,7 +63,8 @@ MARKUP = (
     (r"\\left\s*\\\{\s*\\begin\{array\}\{[lcr ]*\}(.*)\\end\{array\}\s*\\right\s*\.", r"\\begin{cases}\1\\end{cases}"),
     (r"(?<!\\)\$|\\[()]|(?<!\\)\\[\[\]]|`", ""),
     (r"\\(?:begin|end)\{(?:equation|displaymath|math)\*?\}|\\(?:text)?color\s*\{[^{}]*\}", ""),
-    (r",\\!|(?<!\\)\\!|\{,\}|\\allowbreak|\\[hv]?phantom\s*\{[^{}]*\}|\\(?:left|right)\.", ""),
+    (r"(?:,\\!|\{,\})(?=[0-9]{3}(?![0-9]))|\{(,)\}", r"\1"),  # 1{,}5 is not 15
+    (r"(?<!\\)\\!|\\allowbreak|\\[hv]?phantom\s*\{[^{}]*\}|\\(?:left|right)\.", ""),
     (r"(?<![\w)}])\*\*([^*]+)\*\*(?![\w(])", r"\1"),  # emphasis, no power
     (r"(?<!\\)\\[,;: ]|(?!^)~|\\q?quad", " "),  # "~33" is about 33
     (r"\\not=|!=", r"\\ne "),

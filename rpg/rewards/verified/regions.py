@@ -57,6 +57,8 @@ def region(item: Structure) -> Region:
         low, high = map(_end, item.items)
         if high < low or (high == low and item.kind != "[]"):
             raise Unreadable("an interval that ends before it begins")  # (0, 0) is a point
+        if (low == -math.inf and item.kind[0] == "[") or (high == math.inf and item.kind[1] == "]"):
+            raise Unreadable("an interval with an infinite element")
         above, below = (operator.le if bracket in "[]" else operator.lt for bracket in item.kind)
         return Region((low, high), lambda x: above(low, x) and below(x, high))
     if item.kind == "{":

@@ -147,9 +147,10 @@ def read(text: str) -> Structure:
         return NAMED_SETS[meaning]
     parts, separators = split(text, SEPARATOR if LIST_COMMA.search(text) else NO_THOUSANDS)
     if separators:
-        if total(joined := SEPARATOR.sub(" ", text)):
+        joining = " ".join(separators)
+        if "or" not in joining and total(joined := SEPARATOR.sub(" ", text)):
             return joined
-        if re.search("and.*or|or.*and", " ".join(separators)) and is_region(region := _read_list(*split(text, OR))):
+        if re.search("and.*or|or.*and", joining) and is_region(region := _read_list(*split(text, OR))):
             return region
         parts = [part for part in parts if part]
         return _read_list(parts, separators) if parts else text
@@ -223,7 +224,7 @@ def _read_relation(sides: list[str], signs: list[str]) -> Structure:
         return Items("in", (sides[0], inside))
     if signs == ["="] and (names := enclosed(sides[0])) and (values := enclosed(sides[1])):
         left, right = (split(inside[1], SEPARATOR)[0] for inside in (names, values))
-        if len(left) == len(right) and all(is_name(name) for name in left):
+        if names[::2] == values[::2] and len(left) == len(right) and all(map(is_name, left)):
             return Items("point", tuple(map(_assign, left, right)))
     if FLIPPED.keys() >= {*signs}:  # 3 > x > 1
         sides, signs = sides[::-1], [FLIPPED[sign] for sign in reversed(signs)]

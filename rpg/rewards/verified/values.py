@@ -33,7 +33,7 @@ UNIT_START = re.compile(
     r"\s*(?:\\text\s*\{|\\(?:mu|Omega|AA)(?![A-Za-z])|\\?%|[°']|\\frac\s*\{\s*\\text|"
     r"[MLR]_\s*\{?\s*\\(?:odot|oplus)|\\cdot\s*\\text|\((?=\\text|[a-z]{2})|(?<![A-Za-z\\])[A-Za-z])"
 )
-PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([^0-9]*[^0-9\s])\s*")
+PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([^0-9]*[^0-9\s-])\s*")
 NO_VALUE_ENDS = ("\\", "+", "-", "\\cdot", "/", "^", "_", "{", "(", "=")
 LETTERS = re.compile(r"[A-Za-z]|mg|(?:mg|[A-Za-z])(?: +[A-Za-z])+")  # m g h is a product
 UNITS_OF_LETTERS = ("mg", "N m", "J s", "A s", "A h", "W h", "W s", "V s", "V A", "T m")
