@@ -192,7 +192,8 @@ def _as_row(item: Items) -> Items:
 def _point(named: Items, bare: Items) -> Items:
     """Return (3, 4) for x = 3, y = 4: beside a point in alphabetical order, beside a list in their own."""
     values = {item.sides[0]: read(item.sides[1]) for item in named.items if is_assignment(item)}
-    alphabetical = sorted(values, key=lambda name: name.replace("\\ell", "l").lstrip("\\"))
+    # \phi is the last of spherical coordinates
+    alphabetical = sorted(values, key=lambda name: (name == "\\phi", name.replace("\\ell", "l").lstrip("\\")))
     return Items("()", tuple(values[name] for name in (alphabetical if bare.kind == "()" else values)))
 
 

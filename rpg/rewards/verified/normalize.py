@@ -3,11 +3,11 @@
 import html
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from pathlib import Path
 
-from rpg.rewards.extract import boxed_list, boxes
+from rpg.rewards.extract import boxed_list, boxes, end_of_braces
 
 
 def read_table(name: str) -> dict[str, dict[str, tuple[str, str]]]:
@@ -41,8 +41,8 @@ def one_of(section: str) -> str:
 
 
 CHARACTERS = str.maketrans(spellings("characters") | dict.fromkeys("\u200b✓✔✅", ""))
-FONT = re.compile(rf"\\(?:{one_of('fonts')})(?![a-z])\s*(?:\{{([^{{}}]*)\}}|(\w))")
-WRAPPED = re.compile(rf"\\(?:{one_of('upright')})\*?\s*\{{((?:[^{{}}]|\^\{{-?[0-9]\}})*)\}}|\{{\\rm\s+([^{{}}]*)\}}")
+FONT = re.compile(rf"\\(?:{one_of('fonts')})(?![a-z])\s*")
+UPRIGHT = re.compile(rf"\\(?:{one_of('upright')})\*?\s*(?=\{{)")
 TEXT = re.compile(r"\\text\s*\{([^{}]*)\}")
 WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2}")
 COMMAND = re.compile(r"\\([A-Za-z]+)")
@@ -60,6 +60,7 @@ FOREIGN = (
     (r"\\textcircled\s*\{([0-9]+)\}|([①-⑳])", r", \1\2"),
 )
 MARKUP = (
+    (r"\{\\rm\s+([^{}]*)\}", r"\\rm{\1}"),
     (r"\\left\s*\\\{\s*\\begin\{array\}\{[lcr ]*\}(.*)\\end\{array\}\s*\\right\s*\.", r"\\begin{cases}\1\\end{cases}"),
     (r"(?<!\\)\$|\\[()]|(?<!\\)\\[\[\]]|`", ""),
     (r"\\(?:begin|end)\{(?:equation|displaymath|math)\*?\}|\\(?:text)?color\s*\{[^{}]*\}", ""),
@@ -81,8 +82,9 @@ SPELLINGS = (
     (r"\\(sqrt(?:\[[0-9]+\])?|mathbb|pmod|bar)\s*([A-Z]|[0-9]+(?:\.[0-9]+)?)", r"\\\1{\2}"),  # √13 is not √1 3
     (r"_\s*([0-9])(?= )", r"_{\1}"),  # \log_2 128 is not \log 2 128
     (r"\.{3,}", r"\\ldots "),
+    (r"(\.[0-9]*?)([0-9]+?)\2+ *\\ldots", r"\1\\bar{\2}"),  # 0.1666...
     (r"\\l(and|or) (?=.*(?:[<>=]|\\(?:[lg]e|ne|in) ))", r"\\text{\1} "),  # p \land q is text
-    (r"(^|[(\[,{=<>]\s*|\\[lg]e\s*|\\to\s*)\+\s*(?=\\infty)", r"\1"),
+    (r"(^|[(\[,;{=<>]\s*|\\[lg]e\s*|\\to\s*)\+\s*(?=\\infty)", r"\1"),
     (r"(?<=[0-9])\s*(?:\\text\{)?\s*million(?![a-z])\s*\}?", r" \\cdot 10^{6} "),
     (r"(?<=[0-9])\s*(?:\\text\{)?\s*billion(?![a-z])\s*\}?", r" \\cdot 10^{9} "),
     (r"(?:\\text\{ ?)?\(? ?(?:\\text\{|\\)?b?mod ?\}? ?([0-9a-z]+)\)?\}?$", r"\\pmod{\1}"),
@@ -93,9 +95,9 @@ SPELLINGS = (
     (r"\\text\{([^{}]*\S) (and|or)\}", r"\\text{\1} \\text{\2} "),
     (r"(?<![A-Za-z])(?:C|\\text\{C\})\s*_\s*(\{[^{}]*\}|\w)\s*\^\s*(\{[^{}]*\}|\w)", r"\\binom \1\2"),
     (r"\\mathbb\{R\}\s*(?:\^\s*\{?\s*[+*]?\+\s*\}?|_\s*\{?\s*(?:\+|>\s*0)\s*\}?)", r"(0, \\infty)"),
-    (r"^\(?([0-9][0-9A-Fa-f]*)\)?\s*(?:_|\(?(?:\\text\{)?(?:in )?base)[\s{(}]*([0-9]{1,2})[)}\s]*$", r"\1_{\2}"),
+    (r"^\(?([0-9][0-9A-Fa-f]*)\)?\s*(?:_|\(?(?:\\text\{)?[\s(]*(?:in )?base)[\s{(}]*([0-9]{1,2})[)}\s]*$", r"\1_{\2}"),
     (r"\s+", " "),
-    (r"^(?:=>?|\\(?:approx|Rightarrow|implies|therefore)(?![a-z])) *", ""),
+    (r"^(?:=>?|\\(?:approx|Rightarrow|implies|therefore)(?![a-z])|[Aa]pproximately\b) *", ""),
     (r"^([0-9]+)(?:\^\s*)?(?:\{?\s*\\text)?\s*\{?(?:st|nd|rd|th)(?![A-Za-z])\}*", r"\1"),  # 15th day
 )
 
@@ -122,9 +124,9 @@ def normalize(text: str) -> str:
     text = _from_unicode(html.unescape(text))
     if text.replace("\\$", "").count("$") % 2:  # unpaired delimiters
         text = MONEY.sub(r"\\$", text)
-    text = unboxed(rewritten(text, MARKUP))
+    text = without_command(unboxed(rewritten(text, MARKUP)), FONT, str)
     text = COMMAND.sub(lambda command: SYNONYMS.get(command[1], command[0]), text)
-    text = WRAPPED.sub(_as_text, text)
+    text = without_command(text, UPRIGHT, _as_text)
     return rewritten(strip_ends(strip_sentence(strip_ends(text))), SPELLINGS).strip()
 
 
@@ -154,12 +156,19 @@ def _from_unicode(text: str) -> str:
 
 
 def unboxed(text: str) -> str:
-    """Remove boxes and fonts, but no text: "$33$ is not the value" is not 33."""
+    """Remove boxes, but no text: "$33$ is not the value" is not 33."""
     while found := boxes(text):
         start, name, content, end = found[0]
         text = text[:start] + name + content + text[end:]
-    while FONT.search(text):
-        text = FONT.sub(r"\1\2", text)
+    return text
+
+
+def without_command(text: str, command: re.Pattern[str], rewrite: Callable[[str], str]) -> str:
+    """Remove a command, and rewrite what its braces hold, from the innermost outwards."""
+    for match in reversed([*command.finditer(text)]):
+        start, end = match.end(), end_of_braces(text, match.end())
+        content = rewrite(text[start + 1 : end - 1]) if end else ""
+        text = text[: match.start()] + content + text[end or start :]
     return text
 
 
@@ -192,6 +201,8 @@ def without_text(text: str) -> str:
     return " ".join(TEXT.sub(r" \1 ", text).split())
 
 
-def _as_text(match: re.Match[str]) -> str:
-    content = re.sub(r"\^\{(-?[0-9])\}", r"^\1", " ".join((match[1] or match[2] or "").split()))
-    return f"\\text{{{content}}}" if any(map(str.isalnum, content)) or "\\" in content else f" {content} "
+def _as_text(content: str) -> str:
+    """Write upright words and units as \\text{...}, other content as it is: a formula, a sign."""
+    content = re.sub(r"\^\{(-?[0-9])\}", r"^\1", " ".join(content.split()))
+    is_text = "{" not in content and (any(map(str.isalnum, content)) or "\\" in content)
+    return f"\\text{{{content}}}" if is_text else f" {content} "

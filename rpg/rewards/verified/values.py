@@ -148,11 +148,8 @@ def _same_ratio(answer: str, truth: str) -> bool:
 @lru_cache(maxsize=16384)
 def quantity(text: str) -> Quantity:
     """Split a value and its unit, the longest end that is one; a letter only after a number and a space, or upright."""
-    if match := CURRENCY.match(text):
-        unit = read_unit(match[2])
-        named = quantity(text[match.end() :])
-        if named.unit in (None, unit):  # not $5 per hour
-            return Quantity(match[1] + named.value, unit)
+    currency = CURRENCY.match(text)
+    sign, money, text = (currency[1], currency[2], text[currency.end() :]) if currency else ("", "", text)
     if sum_of_units := total(text):
         return sum_of_units
     for position in range(1, len(text)):
@@ -168,8 +165,10 @@ def quantity(text: str) -> Quantity:
             continue
         if unit in PRIMES and as_number(value) is None:  # f'
             continue
-        return Quantity(value, unit)
-    return Quantity(text)
+        if money and unit != read_unit(money):  # $5 per hour
+            unit = read_unit(money + ending)
+        return Quantity(sign + value, unit)
+    return Quantity(sign + text, read_unit(money))
 
 
 def total(text: str) -> Quantity | None:
