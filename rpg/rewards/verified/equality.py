@@ -127,8 +127,9 @@ def same(answer: Structure, truth: Structure) -> bool:
             return verdict
     if isinstance(answer, Relation) or isinstance(truth, Relation):
         return same_relation(answer, truth)
-    if isinstance(answer, Items) != isinstance(truth, Items):
-        answer, truth = _opened(answer), _opened(truth)
+    opened = _opened(answer), _opened(truth)
+    if opened != (answer, truth) and getattr(answer, "kind", "") != getattr(truth, "kind", ""):
+        return same(*opened)  # {(1, 2)} for (1, 2)
     if isinstance(answer, Items) and isinstance(truth, Items):
         return same_items(answer, truth)
     return isinstance(answer, str) and isinstance(truth, str) and same_value(answer, truth)
@@ -145,8 +146,6 @@ def same_items(answer: Items, truth: Items) -> bool:
     """Return whether two lists agree: tuples in order, sets and plain lists in any order; a set is not a tuple."""
     if {answer.kind, truth.kind} in ({"matrix", "()"}, {"matrix", "[]"}):  # (1, 2) for a column, [[1, 2], [3, 4]]
         answer, truth = _as_row(answer), _as_row(truth)
-    if answer.kind != truth.kind and (opened := (_opened(answer), _opened(truth))) != (answer, truth):
-        return same(*opened)  # {(1, 2)} for (1, 2)
     if len(answer.items) != len(truth.items) or len(answer.items) > MAX_ITEMS:
         return False
     answer, truth = (item._replace(kind=",") if item.kind == "point" else item for item in (answer, truth))
@@ -210,7 +209,7 @@ def same_relation(answer: Structure, truth: Structure) -> bool:
     if not isinstance(truth, Relation):
         return False
     if isinstance(answer, Relation):
-        if answer.signs == truth.signs and len(answer.sides) == len(truth.sides):
+        if answer.signs == truth.signs:
             pairs = [*zip(answer.sides, truth.sides, strict=True)]
             if all(same_value(*pair) for pair in pairs[:-1]) and same(*map(read, pairs[-1])):
                 return True

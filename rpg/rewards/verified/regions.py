@@ -77,7 +77,7 @@ def region(item: Structure) -> Region:
 
 def _of_relation(relation: Relation) -> Region:
     """Return where x < 3, 1 < x \\le 3, |x| \\ge 2, x \\ne 3 or x = 3 holds."""
-    sides = [match[1] if (match := ABSOLUTE.fullmatch(side)) else side for side in relation.sides]
+    sides = [ABSOLUTE.sub(r"\1", side) for side in relation.sides]
     inside = sides != list(relation.sides)
     if len({*filter(is_name, sides)}) != 1 or not SIGNS.keys() >= set(relation.signs):
         raise Unreadable("not one variable against numbers")

@@ -36,7 +36,7 @@ NO_THOUSANDS = re.compile(rf"(?!(?<=[0-9]),[0-9]{{3}}(?![0-9]))(?:{SEPARATOR.pat
 RELATION = re.compile(r"\\(?:le|ge|ne|in|approx|equiv|notin|subset|to)(?![A-Za-z])|[=<>]")
 FLIPPED = {">": "<", "\\ge": "\\le"}
 INEQUALITIES = frozenset(("<", "\\le", "\\ne"))
-ABSOLUTE = re.compile(r"\|\s*(\S+?)\s*\|")
+ABSOLUTE = re.compile(r"^\|\s*(\S+?)\s*\|$")
 UNION = re.compile(r"\\cup(?![A-Za-z])")
 WITHOUT = re.compile(r"\\setminus(?![A-Za-z])|-(?=\s*\\\{)")
 SYSTEM = re.compile(r"\\begin\{(cases|aligned|align\*?|gathered)\}(.*)\\end\{\1\}")
@@ -49,8 +49,7 @@ EITHER_SIGN = re.compile(r"\\(?:pm|mp)(?![A-Za-z])")
 OPPOSITE, MAX_SIGNS = {"+": "-", "-": "+"}, 3
 LABEL = re.compile(r"(?:\\text\s*\{\s*)?([A-Za-z][A-Za-z ]{2,}?)\s*(?:\}\s*:|:\s*\}|:)\s*(?=[^\s:])")  # Ann: 3
 POINT = re.compile(r"([A-Z](?:'|_\{?\w\}?)?)\s*(\(.*\))")  # A(1, 2)
-RULE = re.compile(r"[|:]")
-MEMBER = re.compile(r"\\in(?![a-z])")
+RULE = re.compile(r"([^|:]+?)\s*(?:\\in\s*\\mathbb\{R\}\s*)?[|:]\s*(.*)")  # x \in \mathbb{R} | x > 3
 
 
 class Items(NamedTuple):
@@ -104,8 +103,7 @@ def bounded_name(item: Structure) -> str:
         return item.items[0] if item.kind == "in" else ""
     if not isinstance(item, Relation) or not INEQUALITIES.issuperset(item.signs):
         return ""
-    insides = (match[1] if (match := ABSOLUTE.fullmatch(side)) else side for side in item.sides)
-    names = {*filter(is_name, insides)}
+    names = {*filter(is_name, (ABSOLUTE.sub(r"\1", side) for side in item.sides))}
     return names.pop() if len(names) == 1 else ""
 
 
@@ -122,7 +120,7 @@ def split(text: str, pattern: re.Pattern[str]) -> tuple[list[str], list[str]]:
         depth += text.startswith("\\begin{", position) - text.startswith("\\end{", position)
         depth += (character in OPENING) - (character in CLOSING)
         match = pattern.match(text, position) if not depth else None
-        if match and match.end() > position:
+        if match:
             parts.append(text[start:position].strip())
             signs.append(match.group().strip())
             start = position = match.end()
@@ -262,25 +260,16 @@ def _read_brackets(text: str) -> Structure:
         point = POINT.fullmatch(text)
         return _assign(point[1], point[2]) if point and isinstance(read(point[2]), Items) else text
     opening, inside, closing = pair
-    parts, separators = split(inside, SEPARATOR)
     is_set = opening in ("\\{", "{")
-    if is_set and split(inside, RULE)[1]:
-        return _read_rule(inside) or text
-    if is_set and (separators or opening == "\\{"):
-        content = _read_list(parts, separators) if separators else read(inside)  # also \{\pm 1\}
+    if is_set and (rule := RULE.fullmatch(inside)):
+        region = read(rule[2])
+        return region if bounded_name(region) == rule[1] else text
+    parts, separators = split(inside, SEPARATOR)
+    if is_set:
+        content = _read_list(parts, separators)  # also \{\pm 1\}
         items = content.items if isinstance(content, Items) and content.kind == "," else (content,)
         marked = (Items("set", (x,)) if isinstance(x, Items) and x.kind in ("{", "or") else x for x in items)
         return Items("{", tuple(marked))
     if not separators:
-        return text if split(inside, RELATION)[1] or opening + closing != "()" else read(inside)
+        return read(inside) if opening + closing == "()" else text
     return Items(opening + closing, tuple(map(read, parts)))
-
-
-def _read_rule(inside: str) -> Structure | None:
-    """Return the region of a set such as \\{x \\mid x > 3\\}, None for other set rules."""
-    parts, _ = split(inside, RULE)
-    name = split(parts[0], MEMBER)[0]
-    if len(parts) != 2 or not is_name(name[0]) or name[1:] not in ([], ["\\mathbb{R}"]):
-        return None
-    region = read(parts[1])
-    return region if bounded_name(region) == name[0] else None
