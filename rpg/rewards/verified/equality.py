@@ -199,9 +199,8 @@ def _point(named: Items, bare: Items) -> Items:
 def same_relation(answer: Structure, truth: Structure) -> bool:
     """Return whether two equations or inequalities agree, or a value and an equation that names it."""
     if isinstance(answer, Relation) and isinstance(truth, Relation):
-        states_it = same_value(answer.sides[0], truth.sides[0]) or _are_constant(answer)  # also 3 + 4 = 7 for x = 7
-        states_it |= {answer.sides[0], truth.sides[0]} == {"y", "f(x)"}  # of a graph
-        is_named = names_value(truth.sides[0]) and states_it
+        names = answer.sides[0], truth.sides[0]
+        is_named = same_value(*names) or _are_constant(answer) or {*names} == {"y", "f(x)"}  # 3 + 4 = 7 says x = 7
     else:
         is_named = not isinstance(truth, Relation) or names_value(truth.sides[0]) or _are_constant(truth)
     if is_named and any(same(a, b) for a in stated_values(answer) for b in stated_values(truth)):

@@ -183,10 +183,8 @@ class _Reader:
         return base
 
     def argument(self, plain: bool = False) -> Node:
-        """Read {...} or, as in TeX, one character; with `plain` also a whole number or a bracketed expression."""
+        """Read {...}, (...) or, as in TeX, one character; with `plain` also a whole number, or one below zero."""
         token = self.next
-        if token == "{" or (plain and token == "("):
-            return self.group()
         if plain and token == "-":
             self.take()
             return Node("neg", (self.argument(plain),))
@@ -237,10 +235,7 @@ class _Reader:
     def raw_argument(self) -> str:
         """Return the text of {...}, (...) or one token, for names."""
         if self.next not in ("{", "("):
-            token = self.take()
-            if not token.isalnum() and token[0] != "\\":
-                raise Unreadable(token)
-            return token
+            return self.take()
         depth, start = 0, self.position
         while True:
             token = self.take()

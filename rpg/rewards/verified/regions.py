@@ -79,7 +79,8 @@ def _of_relation(relation: Relation) -> Region:
     """Return where x < 3, 1 < x \\le 3, |x| \\ge 2, x \\ne 3 or x = 3 holds."""
     sides = [ABSOLUTE.sub(r"\1", side) for side in relation.sides]
     inside = sides != list(relation.sides)
-    if len({*filter(is_name, sides)}) != 1 or not SIGNS.keys() >= set(relation.signs):
+    is_chain = len(sides) > 2 and "=" in relation.signs  # x = 6 = 7 is a contradiction, not the empty set
+    if len({*filter(is_name, sides)}) != 1 or not SIGNS.keys() >= set(relation.signs) or is_chain:
         raise Unreadable("not one variable against numbers")
     numbers = [None if is_name(side) else _end(side) for side in sides]
     ends = tuple(end for end in numbers if end is not None)

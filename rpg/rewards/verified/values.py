@@ -24,15 +24,11 @@ DATE_OR_CLOCK = re.compile(
 )
 CLOCK = re.compile("[0-9]+:[0-9]+")
 CODE = re.compile("[IVXLC]{2}|[NESW]{2}|[HT]{2}|[TF]{2}|[LR]{2}")  # IV is no product, VI
-ROUNDED = re.compile(rf"-?{INTEGER}\.([0-9]{{2,}})")
+ROUNDED = re.compile(rf"-?(?=[0.]*[1-9](?:[., ]?[0-9]){{2}}){INTEGER}\.([0-9]{{2,}})")  # two places, three digits
 RATIO = re.compile(r":|(?<=[0-9])\s+to\s+(?=[0-9])")
 DECIMAL_POINT = re.compile(r"[0-9]*\.[0-9]")
 CURRENCY = re.compile(r"([+-]?)\s*(\\\$|USD|EUR|€|£|¥)\s*")
-# possible starts of the unit in "12 \\text{cm}": text, a separate word, a sign
-UNIT_START = re.compile(
-    r"\s*(?:\\text\s*\{|\\(?:mu|Omega|AA)(?![A-Za-z])|\\?%|[°']|\\frac\s*\{\s*\\text|"
-    r"[MLR]_\s*\{?\s*\\(?:odot|oplus)|\\cdot\s*\\text|\((?=\\text|[a-z]{2})|(?<![A-Za-z\\])[A-Za-z])"
-)
+UNIT_START = re.compile(r"\s*(?:[\\%°'(]|(?<![A-Za-z\\])[A-Za-z])")  # not within a word
 PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([^0-9]*[^0-9\s-])\s*")
 NO_VALUE_ENDS = ("\\", "+", "-", "\\cdot", "/", "^", "_", "{", "(", "=")
 LETTERS = re.compile(r"[A-Za-z]|mg|(?:mg|[A-Za-z])(?: +[A-Za-z])+")  # m g h is a product
@@ -82,21 +78,14 @@ def same_value(answer: str, truth: str) -> bool:
     """Return whether two texts without structure mean the same."""
     if compact(answer) == compact(truth):
         return True
-    spoken = [words(text) for text in (answer, truth)]
-    plain = "".join(spoken)
-    is_product = THREE_LETTERS.fullmatch(plain) and plain in (answer, truth)  # abc may be a b c
-    if any(spoken) and (all(spoken) or not (is_product or CLOCK.fullmatch(plain))):  # 1:12 may be a ratio
+    plain = words(answer) + words(truth)
+    if plain and not (THREE_LETTERS.fullmatch(plain) or CLOCK.fullmatch(plain)):  # abc may be a b c, 1:12 a ratio
         return False
     if all(CODE.fullmatch(TEXT.sub(r"\1", text)) for text in (answer, truth)):
         return False
     if RATIO.search(answer) or RATIO.search(truth):
         return _same_ratio(answer, truth)
-    measured = quantity(answer), quantity(truth)
-    units = [value.unit for value in measured if value.unit]
-    a_product = len(units) < 2 and ANGLE not in units and PERCENT not in units  # "3 m" may be a product
-    if a_product and same_number(answer, truth):
-        return True
-    return bool(units) and _same_quantity(*measured)
+    return same_number(answer, truth) or _same_quantity(quantity(answer), quantity(truth))  # "3 m" may be a product
 
 
 def _same_quantity(answer: Quantity, truth: Quantity) -> bool:
@@ -121,12 +110,10 @@ def same_number(answer: str, truth: str, scale: Node = ONE) -> bool:
     trees = read_formula(answer), read_formula(truth)
     if not trees[0] or not trees[1]:
         return False
-    left, right, share = as_number(answer), as_number(truth), Fraction(0)
-    is_integer = left is not None and scale.op == "num" and (left * Fraction(scale.leaf)).denominator == 1
-    if not is_integer and right is not None and right.denominator != 1:
+    right, share = as_number(truth), Fraction(0)
+    if right is not None and right.denominator != 1:
         decimals = [bool(DECIMAL_POINT.search(text)) for text in (answer, truth)]
-        is_converted = scale.op == "num" and Fraction(scale.leaf).denominator > 10**6
-        share = Fraction(decimals[0] != decimals[1] or is_converted, 10**6)
+        share = Fraction(decimals[0] != decimals[1] or scale != ONE, 10**6)
         share = share if decimals[0] else max(share, _rounding(truth) / abs(right))
     return are_equal(Node("mul", (trees[0], scale)), trees[1], share)
 
@@ -134,8 +121,7 @@ def same_number(answer: str, truth: str, scale: Node = ONE) -> bool:
 def _rounding(truth: str) -> Fraction:
     """Return half a unit of the last place of a decimal with two places and three digits or more, else 0."""
     match = ROUNDED.fullmatch(truth)
-    is_precise = match and len(re.sub("[^0-9]", "", truth).lstrip("0")) >= 3
-    return Fraction(1, 2 * 10 ** len(match[1])) if match and is_precise else Fraction(0)
+    return Fraction(1, 2 * 10 ** len(match[1])) if match else Fraction(0)
 
 
 def _same_ratio(answer: str, truth: str) -> bool:
@@ -153,7 +139,7 @@ def quantity(text: str) -> Quantity:
     if sum_of_units := total(text):
         return sum_of_units
     for position in range(1, len(text)):
-        if not UNIT_START.match(text, position) or text[position - 1].isspace():
+        if not UNIT_START.match(text, position):
             continue
         value, ending = text[:position].rstrip(), text[position:]
         unit = None if value.endswith(NO_VALUE_ENDS) else read_unit(ending)
