@@ -157,10 +157,10 @@ class _Reader:
         return bool(token) and (token[0] in "([{." or token[0].isalnum() or token[1:] in BEGIN_FACTOR)
 
     def may_follow(self, before: str) -> bool:
-        """Return whether the next token can be a factor after `before`: 2^n after n or (n-1), not 2 after x or 3."""
+        """Return whether the next token can be a factor after `before`: 2^n after n or (n-1), not 2 after x, ) or 3."""
         if not (self.next[0].isdigit() or self.next[0] == ".") or (before, self.ahead(1)) == ("!", "!"):
             return True
-        return before in (")", "]") or (self.ahead(1) == "^" and not before[-1].isdigit())
+        return self.ahead(1) == "^" and not before[-1].isdigit()
 
     def signed_factor(self) -> Node:
         if self.next != "-":

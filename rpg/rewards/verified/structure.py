@@ -48,6 +48,8 @@ MATRIX = re.compile(
 EITHER_SIGN = re.compile(r"\\(?:pm|mp)(?![A-Za-z])")
 OPPOSITE, MAX_SIGNS = {"+": "-", "-": "+"}, 3
 LABEL = re.compile(r"(?:\\text\s*\{\s*)?([A-Za-z][A-Za-z ]{2,}?)\s*(?:\}\s*:|:\s*\}|:)\s*(?=[^\s:])")  # Ann: 3
+NUMBERED = re.compile(r"\(([1-9a-i])\)\s+(.+)")  # a part of an answer: (1) 5
+NUMBERS = ("123456789", "abcdefghi")
 POINT = re.compile(r"([A-Z](?:'|_\{?\w\}?)?)\s*(\(.*\))")  # A(1, 2)
 RULE = re.compile(r"([^|:]+?)\s*(?:\\in\s*\\mathbb\{R\}\s*)?[|:]\s*(.*)")  # x \in \mathbb{R} | x > 3
 
@@ -178,6 +180,8 @@ def _flat(items: Iterable[Structure]) -> Items:
 
 def _read_list(parts: list[str], separators: list[str]) -> Structure:
     """Read several parts: inequalities of one variable form a region, other parts an unordered list."""
+    if numbered := _numbered(parts):
+        return Items(",", numbered)
     items = [read(part) for part in parts]
     if len(items) == 1:
         return items[0]
@@ -191,6 +195,15 @@ def _read_list(parts: list[str], separators: list[str]) -> Structure:
     if points := _points(items):
         return Items(",", points)
     return _flat(items)
+
+
+def _numbered(parts: list[str]) -> tuple[Relation, ...]:
+    """Return a = 5, b = 6 for the parts (1) 5, (2) 6 or (a) 5, (b) 6; () for other parts."""
+    matches = [match for part in parts if (match := NUMBERED.fullmatch(part))]
+    numbers = "".join(match[1] for match in matches)
+    if len(matches) < len(parts) or not any(order.startswith(numbers) for order in NUMBERS):
+        return ()
+    return tuple(Relation((name, match[2]), ("=",)) for name, match in zip(NUMBERS[1], matches, strict=False))
 
 
 def _points(items: Sequence[Structure]) -> tuple[Items, ...]:
