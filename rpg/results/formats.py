@@ -80,16 +80,16 @@ def terminal(table: Table) -> str:
 
 
 def screen(texts: pd.DataFrame, numbers: slice = slice(2, None)) -> rich.table.Table:
-    """Return a table of a terminal. Its first column shows equal names once; `numbers` are aligned to the right.
+    """Return a table of a terminal, which folds where it is narrow. Its first column shows equal names once.
 
-    Texts fold where a terminal is narrow; words that are longer than their column end in an ellipsis.
+    `numbers` are aligned to the right.
     """
     made = rich.table.Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    right = {*texts.columns[numbers]}
+    first, right = texts.columns[0], {*texts.columns[numbers]}
     for name in texts:
-        made.add_column(name, overflow="ellipsis", justify="right" if name in right else "left", no_wrap=name in right)
-    for name, lines in texts.groupby(texts.columns[0], sort=False):
-        made.add_row(str(name), *(Text.from_ansi("\n".join(lines[column])) for column in texts.columns[1:]))
+        made.add_column(name, overflow="fold", justify="right" if name in right else "left")
+    for row in texts.assign(**{first: texts[first].mask(texts[first].duplicated(), "")}).to_numpy():
+        made.add_row(*map(Text.from_ansi, row))
     return made
 
 

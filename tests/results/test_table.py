@@ -91,6 +91,20 @@ def test_beside_the_paper(tmp_path):
     assert list(table.rows) == ["RPG-URKL"]
 
 
+def test_a_narrow_terminal_folds_texts_beside_their_own_numbers(tmp_path, monkeypatch, capsys):
+    for number, benchmark in enumerate(("aime24", "toy_sum", "amc23")):
+        write_run(tmp_path / benchmark, records([0.1 * number], benchmark), config("a"))
+    monkeypatch.setenv("COLUMNS", "30")
+    assert main(["table", str(tmp_path), "--format", "terminal"]) == 0
+    shown = capsys.readouterr().out
+    assert re.findall(r"(AIME|AMC2|toy|sums) *(?:0.(\d))?", shown) == [
+        ("AIME", "0"),
+        ("AMC2", "2"),
+        ("toy", "1"),
+        ("sums", ""),
+    ]
+
+
 def with_samples(tmp_path, answers):
     """Return the cell of one run per entry {problem: accuracies of its answers}."""
     for seed, problems in enumerate(answers):
