@@ -5,12 +5,10 @@ import time
 from pathlib import Path
 
 from rich.console import Console
-from rich.live import Live
 from rich.padding import Padding
-from rich.text import Text
 
 from rpg.arguments import at_least
-from rpg.diagnostics import UserError, fitted
+from rpg.diagnostics import UserError, fitted, printable
 from rpg.files.atomic import SAMPLES
 from rpg.files.lock import RUN, held_by
 from rpg.results.runs import find, load, read_lines
@@ -31,39 +29,40 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show the runs until all have logged their last step; Ctrl-C does not end the runs."""
+    """Show the runs until all have ended; Ctrl-C does not end the runs."""
     directories, console = find(args.runs), Console(highlight=False, markup=False, emoji=False)
     if args.answers:
         for directory in directories:
             show_answers(directory, args.answers, console)
         return 0
-    with Live(console=console, auto_refresh=False) as live:
-        while True:
-            states, have_ended = zip(*map(state, directories), strict=True)
-            live.update(Text("\n".join(fitted(map("  ".join, states), 2))), refresh=True)
-            if args.once or all(have_ended) or not console.is_terminal:
-                return 0
-            time.sleep(2)
+    follows = console.is_terminal and not args.once
+    while True:
+        states, have_ended = zip(*map(state, directories), strict=True)
+        if follows:
+            console.clear()
+        print(*fitted(map("  ".join, states), 2), sep="\n")
+        if not follows or all(have_ended):
+            return 0
+        time.sleep(2)
 
 
 def state(directory: Path) -> tuple[list[str], bool]:
-    """Return a run's name, progress and last values, and whether it has logged its last step."""
-    name, lock = directory.resolve().name, directory / RUN
-    is_held = lock.is_file() and bool(held_by(lock))
-    end = ", interrupted" if lock.is_file() and not is_held else ""
+    """Return a run's directory, progress and last values, and whether it has ended: no process holds its lock."""
+    name, lock = printable(str(directory)), directory / RUN
+    has_ended = not (lock.is_file() and held_by(lock))
     try:
         run = load(directory)
     except UserError as error:
-        return [name, f"{error}{end}"], False
+        return [name, str(error)], has_ended
     progress = f"{run.step}/{run.planned_steps}" if run.planned_steps else f"step {run.step}"
-    if run.stopped_early and run.planned_steps:
+    if run.planned_steps and run.stopped_early:
         left = time_left(list(run.series(STEP_TIME)), run.planned_steps - run.step)
-        progress += end or f", {left or 'running'}"
+        progress += ", interrupted" if has_ended else f", {left or 'running'}"
     values = [f"reward {rewards[run.step]:.3f}"] if run.step in (rewards := run.training_reward) else []
     values += [f"{name} {points.dropna().iloc[-1]:.3f}" for name, points in run.accuracies.items()]
     # a metric that became NaN is not shown
     values += [form.format(own[run.step]) for metric, form in SHOWN.items() if run.step in (own := run.series(metric))]
-    return [name, progress, *values], not (run.stopped_early or (is_held and not run.planned_steps))
+    return [name, progress, *values], has_ended
 
 
 def show_answers(directory: Path, count: int, console: Console) -> None:
