@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from rpg.config.record import CODE, CONTENTS, recorded
-from rpg.config.verl_keys import EXTERNAL_LIB, FUNCTION, JUDGE, RESUMABLE, REWARD_FILE, VALIDATION
+from rpg.config.record import CONTENTS, recorded
+from rpg.config.verl_keys import FUNCTION, JUDGE, RESUMABLE, VALIDATION
 from rpg.diagnostics import UserError, fitted, printable
 from rpg.dotted import below, leaves, value_at
 from rpg.files import manifest
@@ -74,7 +74,7 @@ class Run:
     def settings(self) -> dict[str, str]:
         """What tells experiments apart: dotted key -> value, without seeds, with `judge` and `checkpoint`.
 
-        Files by their contents: they may lie in several places, and change there.
+        Files by their contents: they may lie in several places, and change there. A model also by its path.
         """
         kept = {
             key: repr(value)
@@ -82,8 +82,10 @@ class Run:
             if not key.endswith("seed") and key != JUDGE and value not in (None, {}, OURS, ADAPTER)
             and (not below(key, RESUMABLE) or below(key, DISTINGUISHING))
         }  # fmt: skip
-        for key in ("data.train_files", "data.val_files", REWARD_FILE, EXTERNAL_LIB, *CODE):
-            if files := value_at(self.environment, CONTENTS, {}).get(key):
+        for key, files in self.environment.get(CONTENTS, {}).items():
+            if isinstance(files, dict):  # a model's parts
+                files = [*filter(None, (value_at(self.config, key), *files.values()))]
+            if files:
                 kept[key] = ", ".join(SHA256.sub(r"\1", name) for name in files)
         own, origin = (value_at(self.config, f"trainer.{name}") for name in ("default_local_dir", "resume_from_path"))
         if value_at(self.config, "trainer.val_only"):  # of seeds, each of its own run
@@ -122,11 +124,13 @@ class Run:
         """The mean reward of training responses by step, of all groups where the filter logs it; may be empty."""
         return self.series(ALL_GROUPS).combine_first(self.series(BATCH))
 
-    @cached_property
-    def validations(self) -> dict[str, str]:
-        """The data_source of each accuracy's metric, val-core/<data_source>/acc/mean@k; a resume may change k."""
+    def validations(self, variable: str = "acc") -> dict[str, str]:
+        """Return the data_source of each metric val-core/<data_source>/<variable>/mean@k; a resume may change k.
+
+        variable: "acc", or "reward", which verl logs so only where a set has no accuracy.
+        """
         matches = [match for name in self.frame if (match := VALIDATED.fullmatch(str(name)))]
-        return {match[0]: match["data_source"] for match in matches if match["variable"] == "acc"}
+        return {match[0]: match["data_source"] for match in matches if match["variable"] == variable}
 
     @cached_property
     def accuracies(self) -> Any:
@@ -134,7 +138,7 @@ class Run:
 
         Raises UserError: one benchmark under two data_source spellings at the same step.
         """
-        columns = {metric: benchmark_of(source) for metric, source in self.validations.items()}
+        columns = {metric: benchmark_of(source) for metric, source in self.validations().items()}
         by_benchmark = self.frame[[*columns]].rename(columns=columns).T.groupby(level=0, sort=False)
         if (by_benchmark.count() > 1).any(axis=None):
             raise UserError(f"{self.directory}: {', '.join(columns)}: evaluate one file of each benchmark")
@@ -151,7 +155,7 @@ class Run:
         if samples.empty:
             return pd.DataFrame(columns=["input", "output", "gts", "acc", "benchmark", "problem"])
         if "data_source" not in samples:  # of plain verl
-            samples["data_source"] = next(iter(self.validations.values()))
+            samples["data_source"] = next(iter(self.validations().values()))
         samples["benchmark"] = samples["data_source"].map(benchmark_of)
         samples["acc"] = samples["acc"].astype(float)
         used, left_out = [samples[:0]], int(self.series(LEFT_OUT_OF_VALIDATION).get(step) or 0)
@@ -211,6 +215,11 @@ def load(directory: Path) -> Run:
         notes.append(f"at step {run.step}, planned steps unknown (trainer.total_epochs)")
     if run.stopped_early:
         notes.append(f"at step {run.step} of {run.planned_steps}, still running or stopped early")
+    if unscored := [*run.validations("reward").values()]:
+        notes.append(f"{', '.join(unscored)}: validated without accuracy; a reward function returns acc beside score")
+    ends = run.accuracies.apply(pd.Series.last_valid_index)
+    for step, benchmarks in ends[ends < run.step].groupby(ends).groups.items():
+        notes.append(f"{', '.join(benchmarks)}: last validated at step {step}, the log ends at step {run.step}")
     return run
 
 

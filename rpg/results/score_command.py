@@ -127,7 +127,7 @@ def score_run(scored: Run, config: dict[str, Any], out: Path) -> list[str]:
     scorer = {REWARD_FILE: code_hashes([value_at(config, REWARD_FILE)])}
     environment = scored.environment | {CONTENTS: scored.environment.get(CONTENTS, {}) | scorer}
     (out / ENVIRONMENT).write_text(json.dumps(environment, indent=2) + "\n", encoding="utf-8")
-    metrics = {source: metric for metric, source in scored.validations.items()}
+    metrics = {source: metric for metric, source in scored.validations().items()}
     for step, samples in judged.items():  # last: a directory with this file is a run
         means = samples.groupby("data_source")["acc"].mean().rename(metrics)
         append_record(out / METRICS, {"step": step, "data": means.to_dict()})

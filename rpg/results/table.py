@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from rpg.config.record import CONTENTS
 from rpg.config.verl_keys import MODEL
 from rpg.diagnostics import UserError
 from rpg.dotted import shortest_end
@@ -60,7 +59,7 @@ def build_table(runs: Sequence[Run], paper: int | None = None) -> Table:
     """
     rows, notes, lines = labelled(runs), list[str](), []
     for label, members in rows.items():
-        for key in (CONTENTS, "versions", "devices"):  # contents of files that they name
+        for key in ("versions", "devices"):
             if len({json.dumps(known) for run in members if (known := run.environment.get(key))}) > 1:
                 notes.append(f"{label}: its runs differ in {key} (environment.json)")
         if len({run.seed for run in members}) < len(members):

@@ -38,14 +38,19 @@ def test_two_spellings_of_one_benchmark_are_refused(tmp_path):
         _ = load(tmp_path / "a").accuracies
 
 
-def test_changed_settings_and_missing_rewards_are_noted(tmp_path):
-    run_dir = write_run(tmp_path / "a", LINES, config("a"))
+def test_changed_settings_missing_rewards_and_validations_are_noted(tmp_path):
+    lines = [*LINES, (5, {"val-core/mine/reward/mean@1": 0.5})]  # of a reward function without acc
+    run_dir = write_run(tmp_path / "a", lines, config("a"))
     starts = [{"after_step": 0, "changed": {}}, {"after_step": 2, "changed": {"data.seed": [1, 2]}}]
     (run_dir / "environment.json").write_text(json.dumps({"starts": starts}))
     (run_dir / "left_out.jsonl").write_text('{"step": 0, "why": "ValueError: no number"}\n')
-    first, second = load(run_dir).notes
+    first, second, *others = load(run_dir).notes
     assert first == "after step 2: data.seed 1 -> 2"
     assert second.startswith("1 responses have no reward: accuracies count them as wrong")
+    assert others == [
+        "mine: validated without accuracy; a reward function returns acc beside score",
+        "AIME24: last validated at step 4, the log ends at step 5",
+    ]
 
 
 def sample(problem: str, acc: float, **more: object) -> dict:
@@ -92,15 +97,18 @@ def test_accuracies_compare_where_they_are_measured_alike(tmp_path, key, value):
     assert unlike(runs) == ([] if key == "data.train_batch_size" else [named])
 
 
-def test_another_runs_checkpoint_and_other_code_are_settings(tmp_path):
+def test_another_runs_checkpoint_other_code_and_another_model_are_settings(tmp_path):
     made = [config("a") for _ in range(3)]
     for n, (run, origin) in enumerate(zip(made, (None, tmp_path / "0/global_step_2", "/x/global_step_2"), strict=True)):
         run["trainer"] |= {"default_local_dir": str(tmp_path / "0"), "resume_from_path": origin and str(origin)}
+        digest = "ab"[n == 0] * 64
         (write_run(tmp_path / str(n), LINES, run) / "environment.json").write_text(
-            json.dumps({"contents": {"rpg.external_lib": ["ab"[n == 0] * 64]}})
+            json.dumps(
+                {"contents": {"code": [digest], "model": {"config": "Q/Q", "weights": digest, "tokenizer": None}}}
+            )
         )
     runs = [load(tmp_path / str(n)) for n in range(3)]
-    assert differing(runs[:2]) == {"rpg.external_lib": ["b" * 8, "a" * 8]}
+    assert differing(runs[:2]) == {"code": ["b" * 8, "a" * 8], "model": ["Q/Q, bbbbbbbb", "Q/Q, aaaaaaaa"]}
     assert differing(runs[1:]) == {"checkpoint": [None, "/x/global_step_2"]}
 
 

@@ -43,7 +43,10 @@ def test_before_last_best_and_early_stop(tmp_path):
     cell = table.cells.squeeze(axis=0)  # the only one
     assert [cell[key] for key in ("before", "last", "best")] == [0.1, 0.2, 0.3]
     assert "| RPG-URKL | 0.1000 | 0.2000 | 0.3000 |" in markdown(table)
-    assert table.notes == [f"{tmp_path / 'a'}: at step 6 of 10, still running or stopped early"]
+    assert [note.rpartition(": ")[2] for note in table.notes] == [
+        "at step 6 of 10, still running or stopped early",
+        "last validated at step 4, the log ends at step 6",
+    ]
 
 
 def test_evaluations_are_rows_by_what_they_evaluate(tmp_path):
