@@ -13,10 +13,11 @@ import pandas as pd
 from rpg.config.verl_keys import MODEL
 from rpg.diagnostics import UserError
 from rpg.dotted import shortest_end
-from rpg.registry.datasets import BENCHMARKS
+from rpg.registry.datasets import BENCHMARKS, GYM, is_gym
 from rpg.registry.methods import order_of
 from rpg.results.runs import Run, differing, notes_of, unlike
 from rpg.results.statistics import by_problem, half_width, pass_at
+from rpg.rewards import JUDGES
 
 MOST_DIFFERING = 3  # settings in a row's label; if more differ, the label has the run's name
 
@@ -82,7 +83,7 @@ def build_table(runs: Sequence[Run], paper: int | None = None) -> Table:
         notes.append("Best is ranked only among rows with equally many validations")
     if keys := [key for key in differing(runs) if key in (f"{MODEL}.path", "data.train_files")]:
         notes.append(f"rows differ in {' and '.join(keys)}")
-    judges = ", ".join(dict.fromkeys(run.judge for members in rows.values() for run in members))
+    judges = ", ".join(dict.fromkeys(line["judge"] for line in lines))
     title, order = f"Mean@k on validation, judge {judges}", [*BENCHMARKS, *sorted(line["benchmark"] for line in lines)]
     if paper:
         theirs, ours = paper_table(paper), {(rows[line["method"]][0].method, line["benchmark"]) for line in lines}
@@ -110,7 +111,8 @@ def numbers(runs: Sequence[Run], benchmark: str) -> dict[str, Any]:
     step = steps[0] if len(steps) == 1 else f"{steps[0]} to {steps[-1]}"
     measures = sorted(runs[0].measures.items()) if len(steps) == 1 else runs[0].name  # which no other row has
     counts = str(sorted({len(own) for own in points}))
-    line |= {"judge": runs[0].judge, "step": step, "measures": str(measures), "validations": counts}
+    judge = GYM if is_gym(benchmark) and runs[0].judge in JUDGES else runs[0].judge  # of which each leaves these to it
+    line |= {"judge": judge, "step": step, "measures": str(measures), "validations": counts}
     answers = [run.samples(own.index[-1], benchmark) for run, own in zip(runs, points, strict=True)]
     if not all(map(len, answers)):
         return line
@@ -126,7 +128,7 @@ def labelled(runs: Sequence[Run]) -> dict[str, list[Run]]:
     """Return label -> runs: runs of one method and setting, which differ by their seeds.
 
     If several rows have one method, their labels have the settings that differ, and if more than MOST_DIFFERING
-    differ, the run's name. Rows of several judges name them.
+    differ, a run's name. Rows of several judges name them.
     """
     groups: dict[tuple, list[Run]] = {}
     for run in runs:
@@ -141,7 +143,7 @@ def labelled(runs: Sequence[Run]) -> dict[str, list[Run]]:
                  for key, values in changed.items()}  # fmt: skip
         details = [f"{end} {value.strip(chr(39))}" for end, key in named.items() if (value := first.settings.get(key))]
         if len(named) > MOST_DIFFERING:
-            details = [first.name]
+            details = [first.name + (f" and {len(members) - 1} more" if len(members) > 1 else "")]
         if len({run.judge for run in firsts}) > 1 and f"judge {first.judge}" not in details:
             details.append(f"judge {first.judge}")
         label = f"{first.method} ({', '.join(details)})" if details else first.method

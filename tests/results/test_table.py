@@ -84,6 +84,14 @@ def test_no_run_is_lost_where_settings_share_a_last_name(tmp_path, keys, values,
     assert sorted(found.values()) == pytest.approx([0, 0.1, 0.2, 0.3])
 
 
+def test_rows_of_many_settings_are_named_by_a_run_and_gym_sets_judge_themselves(tmp_path):
+    runs = {f"{n}-{seed}": (records([0.1], "reasoning_gym/x"), config("a", seed=seed) | {"x": dict.fromkeys("abcd", n)})
+            for n in (1, 2) for seed in (1, 2)}  # fmt: skip
+    table = table_of(tmp_path, runs)
+    assert list(table.rows) == [f"RPG-URKL ({tmp_path}/{n}-1 and 1 more)" for n in (1, 2)]
+    assert table.title == "Mean@k on validation, judge reasoning_gym"
+
+
 def test_beside_the_paper(tmp_path):
     table = table_of(tmp_path / "math", {"a": (records([0.1, 0.5]), config("a"))}, 3)
     lines = markdown(table).splitlines()
