@@ -105,7 +105,7 @@ def difference(sides: Sequence[list[Run]], values: list[list[float]], problems: 
     """
     seeds: list[Any] = [pd.Series(own, [run.seed for run in runs]) for runs, own in zip(sides, values, strict=True)]
     first, second = problems or seeds
-    paired = first.index.is_unique and {*first.index} == {*second.index}
+    paired = first.index.is_unique and sorted(first.index) == sorted(second.index)
     means, half = [float(own.mean()) for own in seeds], math.inf
     change = means[1] - means[0]
     if min(len(first), len(second)) > 1 and (paired or not problems):
