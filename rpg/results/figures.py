@@ -25,8 +25,8 @@ from rpg.results.statistics import pass_at
 from rpg.results.table import Table
 
 KL, PANEL_OF_REWARD = "KL to the reference (nats)", "critic score (training reward)"
-# panels after the benchmarks': title, metric of verl's log; omitted if no run has the metric or it is always 0, like
-# the staleness of synchronous runs
+# panels after the benchmarks': title, metric of verl's log; omitted if no run has the metric or, but for the reward, it
+# is always 0, like the staleness of synchronous runs
 PANELS = {
     KL: "actor/rpg_kl",
     PANEL_OF_REWARD: ALL_GROUPS,  # or that of the batch (Run.training_reward)
@@ -61,7 +61,7 @@ def make_panels(table: Table, k: int | None = None) -> dict[str, dict[str, Any]]
     kinds, panels = ["accuracy", *([f"pass@{k}"] if k else [])], {}
     for title in [*(f"{name} {kind}" for kind in kinds for name in table.benchmarks), *PANELS]:
         points = frame.get(title, pd.Series(dtype=float)).dropna()
-        if points.any() or (len(points) and title not in PANELS):
+        if points.any() or (len(points) and (title not in PANELS or title == PANEL_OF_REWARD)):
             rows = points.groupby("label", sort=False)
             panels[title] = {label: own.droplevel("label").unstack("run").sort_index() for label, own in rows}
     if k and not any(title.endswith(f" {kinds[-1]}") for title in panels):
@@ -101,10 +101,11 @@ def draw(axes: Axes, title: str, rows: dict[str, Any], looks: dict[str, Look]) -
     axes.set_title(textwrap.fill(title, TITLE), loc="left")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6, min_n_ticks=1))
     is_validation = title not in PANELS
-    window = 1 if is_validation else 2 * (max(map(len, rows.values())) // 20) + 1  # a tenth of the steps
-    axes.set_xlabel("step" if window == 1 else f"step (running mean over {window})")
+    # the last tenth of the steps: a window around a step would show a fall before it, and a plateau at the end
+    window = 1 if is_validation else max(1, max(map(len, rows.values())) // 10)
+    axes.set_xlabel("step" if window == 1 else f"step (mean of the last {window})")
     for label, frame in rows.items():
-        look, lines = looks[label], frame.rolling(window, center=True, min_periods=1).mean().where(frame.notna())
+        look, lines = looks[label], frame.rolling(window, min_periods=1).mean().where(frame.notna())
         if len(lines.columns) > 1 and lines.iloc[-1].notna().all():
             common = lines.dropna()  # a resumed run may have one more validation than the others
             lines, error = common.mean(axis=1).to_frame(), common.sem(axis=1)

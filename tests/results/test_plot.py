@@ -9,7 +9,7 @@ from matplotlib.colors import to_hex
 from rpg.cli import main
 from rpg.diagnostics import UserError
 from rpg.results.figures import Figure, draw, looks_of, make_panels
-from rpg.results.runs import load_runs
+from rpg.results.runs import load, load_runs
 from rpg.results.table import build_table
 from tests.builders.runs import config, records, write_run, write_samples
 
@@ -48,6 +48,15 @@ def test_seeds_of_a_method_are_one_line_with_a_band(tmp_path):
     assert (len(axes.lines), len(axes.collections)) == (2, 0)  # of different lengths: a line each
     labels = [f"GRPO (lr {n})" for n in range(7)] + ["RPG-REINFORCE-URKL", *(f"runs/{n}" for n in range(12))]
     assert len({(to_hex(look.colour), look.dash) for look in looks_of(labels).values()}) == len(labels)
+
+
+def test_a_reward_of_0_has_its_panel_and_a_fall_is_not_drawn_before_it(tmp_path):
+    lines = [(step, {"critic/score/mean": 0, "actor/entropy": 0.1 * (step < 30)}) for step in range(1, 41)]
+    panels = make_panels(build_table([load(write_run(tmp_path, lines, config("a")))]))
+    assert list(panels) == ["critic score (training reward)", "entropy (nats)"]
+    draw(axes := Figure().subplots(), "entropy (nats)", panels["entropy (nats)"], looks_of(["RPG-URKL"]))
+    fall = [0.075, 0.05, 0.025, 0]  # over the last four steps
+    assert list(axes.lines[0].get_ydata()[28:33]) == pytest.approx([0.1, *fall])
 
 
 def test_pass_at_k_by_step(tmp_path):
