@@ -11,9 +11,9 @@ import rich
 
 from rpg.diagnostics import UserError, fitted
 from rpg.dotted import below
-from rpg.files.atomic import CONFIG, METRICS
+from rpg.files.atomic import CONFIG
 from rpg.results.formats import ANSI, screen
-from rpg.results.runs import Run, differing, load, load_runs, notes_of, show_notes, unlike
+from rpg.results.runs import Run, differing, load_runs, notes_of, show_notes, unlike
 from rpg.results.statistics import by_problem, half_width
 
 
@@ -49,7 +49,7 @@ def side(path: Path) -> list[Run]:
 
     Raises UserError: there is no run, or the runs differ by more than their seeds.
     """
-    found = [load(path)] if (path / METRICS).is_file() else sorted(load_runs([path]), key=lambda run: run.seed)
+    found = sorted(load_runs([path]), key=lambda run: run.seed)
     runs = [run for run in found if not any(other.directory in run.directory.parents for other in found)]
     if len(runs) > 1 and not runs[0].config:
         raise UserError(f"{path}: settings and seeds of its {len(runs)} runs are unknown (no {CONFIG}); give one run")
@@ -89,8 +89,6 @@ def compare(first: list[Run], second: list[Run]) -> tuple[list[dict[str, Any]], 
             outcome["clear"] = False
             notes.append(f"the training rewards do not compare: {', '.join(scored_apart)} differ")
         found.append(outcome)
-    if single:
-        notes.append("one run per side: an interval over problems does not cover other seeds")
     if any(len({run.seed for run in own}) < len(own) for own in sides):
         notes.append("runs of one seed are averaged, and the interval is not over seeds")
     return found, notes

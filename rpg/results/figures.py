@@ -25,8 +25,7 @@ from rpg.results.statistics import pass_at
 from rpg.results.table import Table
 
 KL, PANEL_OF_REWARD = "KL to the reference (nats)", "critic score (training reward)"
-# panels after the benchmarks': title, metric of verl's log; omitted if no run has the metric or, but for the reward, it
-# is always 0, like the staleness of synchronous runs
+# panels after the benchmarks': title -> metric of verl's log; without values, or (but the reward) all 0, not drawn
 PANELS = {
     KL: "actor/rpg_kl",
     PANEL_OF_REWARD: ALL_GROUPS,  # or that of the batch (Run.training_reward)

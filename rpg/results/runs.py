@@ -95,11 +95,6 @@ class Run:
         return kept | {"judge": self.judge}
 
     @property
-    def measures(self) -> dict[str, str]:
-        """The settings that its accuracies are measured by."""
-        return {key: value for key, value in self.settings.items() if key == "judge" or below(key, VALIDATION)}
-
-    @property
     def step(self) -> int:
         """The last logged step, 0 without one."""
         return max(self.frame.index, default=0)
@@ -109,11 +104,6 @@ class Run:
         """trainer.total_training_steps; None without a configuration, or of an evaluation."""
         validates = value_at(self.config, "trainer.val_only")
         return None if validates else value_at(self.config, "trainer.total_training_steps")
-
-    @property
-    def stopped_early(self) -> bool:
-        """Whether steps are missing at the end."""
-        return self.planned_steps is not None and self.step < self.planned_steps
 
     def series(self, metric: str) -> pd.Series:
         """Return the values of a metric by step; may be empty."""
@@ -213,7 +203,7 @@ def load(directory: Path) -> Run:
     run = Run(directory, last, config, environment, notes)
     if config and not run.planned_steps and not value_at(config, "trainer.val_only"):
         notes.append(f"at step {run.step}, planned steps unknown (trainer.total_epochs)")
-    if run.stopped_early:
+    if run.step < (run.planned_steps or 0):
         notes.append(f"at step {run.step} of {run.planned_steps}, still running or stopped early")
     if unscored := [*run.validations("reward").values()]:
         notes.append(f"{', '.join(unscored)}: validated without accuracy; a reward function returns acc beside score")
@@ -293,7 +283,7 @@ def differing(runs: Sequence[Run]) -> dict[str, list[str | None]]:
 
 def unlike(runs: Sequence[Run]) -> list[str]:
     """Return the settings in which runs differ and that accuracies are measured by: these do not compare then."""
-    return [key for key in differing(runs) if any(key in run.measures for run in runs)]
+    return [key for key in differing(runs) if key == "judge" or below(key, VALIDATION)]
 
 
 def notes_of(runs: Iterable[Run]) -> list[str]:

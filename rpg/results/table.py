@@ -58,7 +58,7 @@ def build_table(runs: Sequence[Run], paper: int | None = None) -> Table:
 
     paper: the number of the paper's table whose rows of the same methods and benchmarks are shown beside.
     """
-    rows, notes, lines = labelled(runs), list[str](), []
+    rows, notes, lines, apart = labelled(runs), list[str](), [], unlike(runs)
     for label, members in rows.items():
         for key in ("versions", "devices"):
             if len({json.dumps(known) for run in members if (known := run.environment.get(key))}) > 1:
@@ -72,15 +72,14 @@ def build_table(runs: Sequence[Run], paper: int | None = None) -> Table:
             if lacking := [run.name for run in members if benchmark not in run.accuracies]:
                 notes.append(f"{label}: {benchmark} without {', '.join(lacking)}")
             own = [run for run in members if benchmark in run.accuracies]
-            lines.append({"method": label, "benchmark": benchmark, **numbers(own, benchmark)})
+            lines.append({"method": label, "benchmark": benchmark, **numbers(own, benchmark, apart)})
     notes += notes_of(run for members in rows.values() for run in members)
     if uneven := dict.fromkeys(line["method"] for line in lines if isinstance(line["step"], str)):
         notes.append(f"{', '.join(uneven)}: the last validations of the seeds are at different steps, so not ranked")
-    steps = ["step of Last"] if len({line["step"] for line in lines}) > 1 else []
-    if keys := unlike(runs) + steps:
-        notes.append(f"rows are ranked only among those with equal {', '.join(keys)}")
-    if len({line["validations"] for line in lines}) > 1 and not steps:
-        notes.append("Best is ranked only among rows with equally many validations")
+    counted = {"step of Last": "step", "number of validations (Best)": "validations"}
+    unequal = [*apart, *(name for name, key in counted.items() if len({line[key] for line in lines}) > 1)]
+    if unequal:
+        notes.append(f"rows are ranked only among those with equal {', '.join(unequal)}")
     if keys := [key for key in differing(runs) if key in (f"{MODEL}.path", "data.train_files")]:
         notes.append(f"rows differ in {' and '.join(keys)}")
     judges = ", ".join(dict.fromkeys(line["judge"] for line in lines))
@@ -100,8 +99,8 @@ def build_table(runs: Sequence[Run], paper: int | None = None) -> Table:
     return Table(title, rows, ranked(lines), notes)
 
 
-def numbers(runs: Sequence[Run], benchmark: str) -> dict[str, Any]:
-    """Return what the runs of one row have on a benchmark that all validated."""
+def numbers(runs: Sequence[Run], benchmark: str, apart: Sequence[str]) -> dict[str, Any]:
+    """Return what the runs of one row have on a benchmark that all validated; apart: `unlike` of all rows."""
     points = [run.accuracies[benchmark].dropna() for run in runs]
     ends: Any = pd.DataFrame([(own.get(0, np.nan), own.iloc[-1], own.max()) for own in points])
     ends.columns = ["before", "last", "best"]
@@ -109,7 +108,7 @@ def numbers(runs: Sequence[Run], benchmark: str) -> dict[str, Any]:
     line: dict[str, Any] = {**ends.mean(skipna=False), **errors, "runs": len(runs)}
     steps = sorted({own.index[-1] for own in points})
     step = steps[0] if len(steps) == 1 else f"{steps[0]} to {steps[-1]}"
-    measures = sorted(runs[0].measures.items()) if len(steps) == 1 else runs[0].name  # which no other row has
+    measures = list(map(runs[0].settings.get, apart)) if len(steps) == 1 else runs[0].name  # which no other row has
     counts = str(sorted({len(own) for own in points}))
     judge = GYM if is_gym(benchmark) and runs[0].judge in JUDGES else runs[0].judge  # of which each leaves these to it
     line |= {"judge": judge, "step": step, "measures": str(measures), "validations": counts}

@@ -55,7 +55,7 @@ def state(directory: Path) -> tuple[list[str], bool]:
     except UserError as error:
         return [name, str(error)], has_ended
     progress = f"{run.step}/{run.planned_steps}" if run.planned_steps else f"step {run.step}"
-    if run.planned_steps and run.stopped_early:
+    if run.planned_steps and run.step < run.planned_steps:
         left = time_left(list(run.series(STEP_TIME)), run.planned_steps - run.step)
         progress += ", interrupted" if has_ended else f", {left or 'running'}"
     values = [f"reward {rewards[run.step]:.3f}"] if run.step in (rewards := run.training_reward) else []

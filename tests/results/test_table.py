@@ -201,12 +201,13 @@ def test_rows_that_are_not_measured_alike_have_no_common_rank(tmp_path):
     runs = {"short": (records([0.1, 0.2]), config("s", steps=2)), "long": (records([0.1, 0.9, 0.9]), grpo)}
     table = table_of(tmp_path / "steps", three_seeds(runs))
     assert not table.cells["leads_last"].any()
-    assert table.notes == ["rows are ranked only among those with equal step of Last"]
+    ranked_by = ["step of Last", "number of validations (Best)"]
+    assert table.notes == [f"rows are ranked only among those with equal {', '.join(ranked_by)}"]
     often, once = [(n, {"val-core/aime24/acc/mean@32": 0.5 + n / 100}) for n in range(5)], records([0.1, 0.2, 0.3])
     runs = {"often": (often, config("o")), "once": (once, grpo)}
     table = table_of(tmp_path / "often", three_seeds(runs))
     assert (list(table.cells["leads_last"]), table.cells["leads_best"].any()) == ([False, True], False)
-    assert table.notes == ["Best is ranked only among rows with equally many validations"]
+    assert table.notes == [f"rows are ranked only among those with equal {ranked_by[1]}"]
     runs = {f"{loss}{n}": (records([value + n / 1000] * n), config("u", loss, seed=n))
             for loss, value in (("vanilla", 0.2), ("rpg_urkl", 0.8)) for n in (2, 3)}  # fmt: skip
     table = table_of(tmp_path / "uneven", runs)
