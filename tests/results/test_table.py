@@ -214,5 +214,3 @@ def test_rows_that_are_not_measured_alike_have_no_common_rank(tmp_path):
     assert set(table.cells["step"]) == {"2 to 4"}
     assert not table.cells["leads_last"].any()
     assert any(note.endswith("at different steps, so not ranked") for note in table.notes)
-    runs = {"a": (records([0.1, 0.2]), config("a", steps=4)), "b": (records([0.1, 0.9, 0.9]), config("b", steps=4))}
-    assert list(table_of(tmp_path / "seeds", runs).cells["step"]) == ["2 to 4"]

@@ -87,27 +87,19 @@ def test_a_file_is_whole_or_absent(tmp_path, monkeypatch):
 
 
 def test_metrics_are_continued(tmp_path, monkeypatch):
+    """A resumed run validates its last step again, here with another val_kwargs.n, and logs more of that step."""
     from rpg.verl_plugin.patches.file_logger import AppendingFileLogger
 
-    metrics = tmp_path / "metrics.jsonl"
+    metrics, four = tmp_path / "metrics.jsonl", {"val-core/a/acc/mean@4": 0.5, "val-aux/a/acc/best@4/mean": 0.7}
     monkeypatch.setenv("VERL_FILE_LOGGER_PATH", str(metrics))
-    for steps in ([0, 1, 2], [2, 3]):  # the second validates before it goes on from step 2
+    for records in ([(0, {"x": 0.0}), (2, {"x": 2.0, **four})],
+                    [(2, {"val-core/a/acc/mean@8": 0.6}), (2, {"x": 9.0}), (3, {"x": 4.0})]):  # fmt: skip
         logger = AppendingFileLogger("p", "e")
-        for step in steps:
-            logger.log({"x": float(step)}, step)
-        logger.finish()
-    assert [json.loads(line)["step"] for line in metrics.read_text().splitlines()] == [0, 1, 2, 3]
-    logger = AppendingFileLogger("p", "e")
-    logger.log({"x": 9.0, "y": 1.0}, 3)  # something new of the same step
-    logger.log({"x": 4.0}, 4)
-    logger.finish()
-    records = [json.loads(line) for line in metrics.read_text().splitlines()]
-    assert [record["step"] for record in records] == [0, 1, 2, 3, 4]
-    assert records[3]["data"] == {"x": 9.0, "y": 1.0}  # as the samples of the last validation, which verl overwrites
-    logger.log({"x": 5.0, "val-core/a/acc/mean@4": 0.5, "val-aux/a/acc/best@4/mean": 0.7}, 5)
-    logger = AppendingFileLogger("p", "e")  # resumed with another val_kwargs.n
-    logger.log({"val-core/a/acc/mean@8": 0.6}, 5)
-    assert json.loads(metrics.read_bytes().splitlines()[-1])["data"] == {"x": 5.0, "val-core/a/acc/mean@8": 0.6}
+        for step, data in records:
+            logger.log(data, step)
+    kept = [{"x": 0.0}, {"x": 9.0, "val-core/a/acc/mean@8": 0.6}, {"x": 4.0}]
+    logged = [json.loads(line) for line in metrics.read_text().splitlines()]
+    assert logged == [{"step": step, "data": data} for step, data in zip((0, 2, 3), kept, strict=True)]
 
 
 def test_a_finished_run_is_not_started_again(tmp_path):
