@@ -2,10 +2,13 @@
 
 import argparse
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 from rich.console import Console
+from rich.live import Live
 from rich.padding import Padding
+from rich.text import Text
 
 from rpg.arguments import at_least
 from rpg.diagnostics import UserError, fitted, printable
@@ -29,40 +32,48 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show the runs until all have ended; Ctrl-C does not end the runs."""
+    """Show the runs until all have logged their last step or stopped; Ctrl-C does not end the runs."""
     directories, console = find(args.runs), Console(highlight=False, markup=False, emoji=False)
     if args.answers:
         for directory in directories:
             show_answers(directory, args.answers, console)
         return 0
     follows = console.is_terminal and not args.once
-    while True:
-        states, have_ended = zip(*map(state, directories), strict=True)
-        if follows:
-            console.clear()
-        print(*fitted(map("  ".join, states), 2), sep="\n")
-        if not follows or all(have_ended):
-            return 0
-        time.sleep(2)
+    with Live(console=console, auto_refresh=False) if follows else nullcontext() as live:
+        while True:
+            states, have_ended = zip(*map(state, directories), strict=True)
+            lines = "\n".join(fitted(map("  ".join, states), 2))
+            if live is None:  # a pipe's lines are whole
+                print(lines)
+                return 0
+            live.update(Text(lines), refresh=True)
+            if all(have_ended):
+                return 0
+            time.sleep(2)
 
 
 def state(directory: Path) -> tuple[list[str], bool]:
-    """Return a run's directory, progress and last values, and whether it has ended: no process holds its lock."""
+    """Return a run's directory, progress and last values, and whether no process holds it.
+
+    Of a run without a lock, as plain verl's, nothing tells whether it goes on.
+    """
     name, lock = printable(str(directory)), directory / RUN
-    has_ended = not (lock.is_file() and held_by(lock))
+    has_ended = lock.is_file() and not held_by(lock)
     try:
         run = load(directory)
     except UserError as error:
         return [name, str(error)], has_ended
+    to_do = max(0, (run.planned_steps or 0) - run.step)
     progress = f"{run.step}/{run.planned_steps}" if run.planned_steps else f"step {run.step}"
-    if run.planned_steps and run.step < run.planned_steps:
-        left = time_left(list(run.series(STEP_TIME)), run.planned_steps - run.step)
-        progress += ", interrupted" if has_ended else f", {left or 'running'}"
+    if has_ended and to_do:
+        progress += ", interrupted"
+    elif to_do and lock.is_file():
+        progress += f", {time_left(list(run.series(STEP_TIME)), to_do) or 'running'}"
     values = [f"reward {rewards[run.step]:.3f}"] if run.step in (rewards := run.training_reward) else []
     values += [f"{name} {points.dropna().iloc[-1]:.3f}" for name, points in run.accuracies.items()]
     # a metric that became NaN is not shown
     values += [form.format(own[run.step]) for metric, form in SHOWN.items() if run.step in (own := run.series(metric))]
-    return [name, progress, *values], has_ended
+    return [name, progress, *values], has_ended or (run.planned_steps is not None and not to_do)
 
 
 def show_answers(directory: Path, count: int, console: Console) -> None:
