@@ -1,7 +1,7 @@
 """Checks of loss, advantages, KL and reference, whose faults would silently train something else."""
 
 from rpg.config.run_config import RunConfig
-from rpg.config.verl_keys import ACTOR, CORRECTION, LOSS, MODEL, OPTIM, ROLLOUT, SEPARATE
+from rpg.config.verl_keys import ACTOR, CORRECTION, FSDP, LOSS, MODEL, OPTIM, ROLLOUT, SEPARATE
 from rpg.diagnostics import Findings
 from rpg.names import CLIP_BRANCHES, CLIP_SCOPES, LOSSES, MOVING_REFERENCES, RHO_BOUND
 from rpg.verl_plugin.schedule_free import OPTIMIZER, asked_for
@@ -78,6 +78,9 @@ def updates(run: RunConfig) -> Findings:
     if run[aggregation] == "seq-mean-token-sum-norm" and run[scale] is None:
         message = f"with {run.shown(aggregation)}: verl divides by each micro-batch's longest response"
         yield run.error(scale, message, f"set it, for example to {run['data.max_response_length']}", "warning")
+    if run[f"{FSDP}.model_dtype"] in ("bf16", "bfloat16") and not run[f"{MODEL}.lora_rank"]:
+        message = f"with {run.shown(f'{OPTIM}.lr')}: steps below 1/512 of a weight are rounded away"
+        yield run.error(f"{FSDP}.model_dtype", message, "set mixed_precision.param_dtype instead", "warning")
     if run["trainer.val_only"]:
         return
     moved = free or run["trainer.v1.trainer_mode"] == SEPARATE or run[f"{CORRECTION}.bypass_mode"]

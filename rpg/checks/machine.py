@@ -73,6 +73,6 @@ def disk(run: RunConfig) -> Findings:
     count = max(2, min(kept or saves, saves))
     there = min(len(steps(target)), count) if run["trainer.resume_mode"] != "disable" else 0
     if (count - there) * size > free:
-        message = f"{count} checkpoints ({run.shown(KEPT)}) need {count * size / GB:.3g} GB, and {place} has"
-        remedy = f"set CKPTS_DIR elsewhere, or {KEPT}=2"
-        yield run.error("trainer.default_local_dir", f"{message} {free / GB:.3g}", remedy)
+        need = f"{count} checkpoints ({run.shown(KEPT)}) need {count * size / GB:.3g} GB"
+        message = f"{need}, and {place} has {free / GB:.3g}"
+        yield run.error("trainer.default_local_dir", message, "set CKPTS_DIR to a larger disk")

@@ -6,12 +6,11 @@ from rpg.diagnostics import Findings
 from rpg.names import logit_changes
 
 PATH = f"{MODEL}.path"
-LOCAL = ("/", "./", "../")  # how a path begins that is no name of the hub
 
 
 def model_directory(run: RunConfig) -> Findings:
     """A local model is there."""
-    if str(run.model).startswith(LOCAL) and not run.model.is_dir():
+    if str(run.model).startswith(("/", "./", "../")) and not run.model.is_dir():  # else a name of the hub
         yield run.error(PATH, "no such directory", "name one; `rpg demo --prepare-only` makes SmolLM2 or the toy")
 
 

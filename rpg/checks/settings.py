@@ -16,41 +16,47 @@ from rpg.rewards.user_reward import ADAPTER
 METRICS = ("acc", "score", "reward")  # keys that rpg.rewards returns, and verl's name of the reward
 BATCH, MINI_BATCH, N = "data.train_batch_size", f"{ACTOR}.ppo_mini_batch_size", f"{ROLLOUT}.n"
 ULYSSES = "ulysses_sequence_parallel_size"
-# keys that verl's FSDP engine and V1 trainer do not read, or that change the training unasked: the values without an
-# effect, and what happens with another
+# keys and sections that verl's FSDP engine and V1 trainer do not read: the remedy
+UNREAD = {
+    f"{ACTOR}.clip_ratio": "clip=LOW_HIGH sets clip_ratio_low and clip_ratio_high",
+    f"{ACTOR}.grad_clip": f"set {OPTIM}.clip_grad",
+    f"{ACTOR}.qat.enable": f"set {FSDP}.qat.enable",
+    f"{ACTOR}.use_rollout_log_probs": "set pi_old=behavior",
+    f"{LOSS}.rollout_correction": "set algorithm.rollout_correction",
+    f"{OPTIM}.total_training_steps": "set trainer.total_training_steps",
+    f"{FSDP}.dtype": f"set {FSDP}.mixed_precision.param_dtype",
+    f"{ROLLOUT}.multi_turn.enable": f"{ROLLOUT}.agent.default_agent_loop chooses the loop",
+    f"{ROLLOUT}.do_sample": f"rollouts are sampled at {ROLLOUT}.temperature",
+    f"{CORRECTION}.loss_type": f"{LOSS_MODE} is the loss",
+    "data.tokenizer": f"set {MODEL}.tokenizer_path",
+    "data.reward_fn_key": "the column data_source chooses the score",
+    "reward.sandbox_fusion": "call it in rpg.reward=FILE",
+    "trainer.esi_redundant_time": "set trainer.save_freq, which alone saves",
+    "custom_reward_function": "set rpg.reward=FILE",  # a section of verl 0.6, as the next two
+    "reward_model": "set reward.NAME",
+    "sandbox_fusion": "call it in rpg.reward=FILE",
+} | dict.fromkeys((
+    "actor_rollout_ref.nccl_timeout", f"{ROLLOUT}.agent.custom_async_server", f"{ROLLOUT}.over_sample_rate",
+    f"{REF}.fsdp_config.dtype", "algorithm.use_pf_ppo", "algorithm.kl_ctrl.target_kl", "trainer.default_hdfs_dir",
+), "remove it")  # fmt: skip
+# keys that change the training unasked: the values without an effect, and what happens with another
 FIXED = {
-    f"{ACTOR}.clip_ratio": ((0.2,), "is not read; clip=LOW_HIGH sets clip_ratio_low and clip_ratio_high"),
-    f"{ACTOR}.qat.enable": ((False,), f"is not read; set {FSDP}.qat.enable"),
     f"{MODEL}.hf_config_path": ((None,), f"is not read by vLLM, which samples; set {MODEL}.path"),
-    f"{ACTOR}.grad_clip": ((1.0,), f"is not read; set {OPTIM}.clip_grad"),
-    "algorithm.use_pf_ppo": ((False,), "is not read: verl's V1 trainer has no PF-PPO"),
-    f"{CORRECTION}.loss_type": (("ppo_clip",), f"is not read: {LOSS_MODE} is the loss"),
-    f"{ROLLOUT}.multi_turn.enable": ((False,), f"is not read: {ROLLOUT}.agent.default_agent_loop chooses the loop"),
-    "trainer.default_hdfs_dir": ((None,), "is not read with FSDP: verl copies nothing there"),
     f"{ROLLOUT}.repetition_penalty": ((None, 1.0), "is not read: verl always sends 1"),
-    f"{ROLLOUT}.do_sample": ((True,), f"is not read: rollouts are sampled at {ROLLOUT}.temperature"),
-    f"{OPTIM}.total_training_steps": ((-1,), "is not read: verl sets it to trainer.total_training_steps"),
     f"{OPTIM}.warmup_style": ((None,), "is deprecated, and would replace lr_scheduler_type; set that"),
     "data.truncation": (("left", "error"), "is not read: longer prompts are refused, or left out by a filter"),
-    "data.tokenizer": ((None,), f"is not read; set {MODEL}.tokenizer_path"),
-    "data.reward_fn_key": (("data_source",), "is not read: the column data_source chooses the score"),
     "reward.reward_model.enable": ((False,), "would be loaded and not asked: the reward function scores"),
     "distillation.enabled": ((False,), "would replace the loss by a teacher's"),
     f"{ROLLOUT}.full_determinism": ((False,), "would give a prompt's responses one seed: all are the same"),
     "algorithm.kl_ctrl.type": (("fixed",), "is in no checkpoint: a resume would begin at kl_coef again"),
     f"{ACTOR}.checkpoint.async_save": ((False,), "is Megatron's: a resume would not find the checkpoints"),
-    f"{FSDP}.dtype": (("bfloat16",), "is not read; set mixed_precision.param_dtype"),
-    f"{REF}.fsdp_config.dtype": (("bfloat16",), "is not read; set mixed_precision.param_dtype"),
-    f"{ACTOR}.use_rollout_log_probs": ((None, False), "is not read; set pi_old=behavior"),
-    f"{LOSS}.rollout_correction": ((None,), "is not read; set algorithm.rollout_correction"),
     "trainer.critic_warmup": ((0,), "would leave out the actor's updates; there is no critic"),
+    "trainer.v1.sampler.custom_sampler.path": ((None,), "would replace the order of prompts, or not be read"),
     "actor_rollout_ref.hybrid_engine": ((True,), "puts the reference into another process than the actor"),
     f"{ACTOR}.{ULYSSES}": ((1,), f"also changes the reference; set fsdp_config.{ULYSSES} of each"),
     f"{REF}.{ULYSSES}": ((1,), f"is deprecated; set fsdp_config.{ULYSSES}"),
     f"{MODEL}.external_lib": (("rpg.verl_plugin.rollout",), "is our patches'; your own are rpg.external_lib=[FILE]"),
 }
-# sections of verl 0.6 that its V1 trainer does not read, and what to set instead
-OLD = {"custom_reward_function": "rpg.reward=FILE", "reward_model": "reward.NAME", "sandbox_fusion": "reward.NAME"}
 OF_ADAPTER = [f"{MODEL}.{name}" for name in ("lora_alpha", "target_modules", "exclude_modules")]
 # what verl reads only with some values of another key: that key and the values, and the keys or sections read with them
 READ_WITH = {
@@ -63,7 +69,7 @@ READ_WITH = {
     (WEIGHT, ("token", "sequence")): [THRESHOLD, f"{CORRECTION}.rollout_is_batch_normalize"],
     (SCHEDULE, ("colocate_async", SEPARATE)): [f"{SAMPLER}_threshold", f"{SAMPLER}_strategy"],
     (SCHEDULE, ("colocate_async",)): ["trainer.v1.colocate_async"],
-    (SCHEDULE, (SEPARATE,)): [f"trainer.v1.{SEPARATE}"],
+    (SCHEDULE, (SEPARATE,)): [f"trainer.v1.{SEPARATE}", f"{ROLLOUT}.nnodes"],
     (f"{ACTOR}.loss_agg_mode", ("seq-mean-token-sum-norm",)): [f"{ACTOR}.loss_scale_factor"],
     (LOSS_MODE, ("sapo",)): [f"{ACTOR}.tau_pos", f"{ACTOR}.tau_neg"],
     (LOSS_MODE, ("clip_cov",)): [f"{LOSS}.clip_cov_{name}" for name in ("ratio", "lb", "ub")],
@@ -72,10 +78,12 @@ READ_WITH = {
     (f"{OPTIM}.lr_scheduler_type", ("cosine",)): [
         f"{OPTIM}.{name}" for name in ("min_lr_ratio", "num_cycles", "zero_indexed_step")
     ],
+    (f"{OPTIM}.lr_warmup_steps", (-1, 0)): [f"{OPTIM}.lr_warmup_steps_ratio"],
     (f"{FSDP}.full_determinism", (True,)): [f"{FSDP}.seed"],
     (f"{ACTOR}.shuffle", (True,)): [f"{ACTOR}.data_loader_seed"],
     ("reward.reward_manager.source", ("importlib",)): ["reward.reward_manager.module"],
     (f"{MODEL}.lora_adapter_path", (None,)): OF_ADAPTER,  # else its adapter_config.json has them
+    (f"{MODEL}.lora_rank", range(1, 10_000)): [f"{MODEL}.lora_adapter_path", *OF_ADAPTER],
 }  # fmt: skip
 
 
@@ -84,8 +92,9 @@ def without_effect(run: RunConfig) -> Findings:
     for key, (values, message) in FIXED.items():
         if run[key] not in values:
             yield run.error(key, message, "remove it")
-    for key in changed(run.config, *OLD):
-        yield run.error(key, "is not read: verl 0.9 has it below reward", f"set {OLD[key.partition('.')[0]]}")
+    for section, remedy in UNREAD.items():
+        for key in changed(run.config, section):
+            yield run.error(key, "is not read by verl's FSDP engine and V1 trainer", remedy)
     for source, followers in verl_keys.FOLLOWERS.items():
         for key in followers:
             if run[key] != run[source]:
@@ -97,9 +106,6 @@ def without_effect(run: RunConfig) -> Findings:
             yield run.error(key, f"is not read with {run.shown(switch)}", "remove it")
     if run[f"{FUNCTION}.path"] != (ADAPTER if run.own_reward else OURS):
         yield run.error(f"{FUNCTION}.path", "follows from rpg.reward", "set rpg.reward=FILE")
-    steps, ratio, adapter = f"{OPTIM}.lr_warmup_steps", f"{OPTIM}.lr_warmup_steps_ratio", f"{MODEL}.lora_adapter_path"
-    if run[ratio] and run[steps] > 0:
-        yield run.error(ratio, f"is not read with {run.shown(steps)}", f"set {steps}=-1")
     for key in changed(run.config, f"{MODEL}.lora"):  # but rollouts read two
         if not key.endswith((".merge", ".fully_sharded_loras")):
             yield run.error(key, "is Megatron's: FSDP does not read it", f"set {MODEL}.lora_rank or {MODEL}.lora_alpha")
@@ -107,9 +113,6 @@ def without_effect(run: RunConfig) -> Findings:
     for name in (run[f"{MODEL}.override_config"] or {}).keys() - (run[passed] or {}).keys() - {"attn_implementation"}:
         message = "reaches the trained model, not vLLM's, which samples"
         yield run.error(f"{MODEL}.override_config.{name}", message, f"set it in +{passed}, too", "warning")
-    if not run[f"{MODEL}.lora_rank"]:
-        for key in changed(run.config, adapter, *OF_ADAPTER):
-            yield run.error(key, "is not read without a rank", f"set {MODEL}.lora_rank")
 
 
 def mini_batches(run: RunConfig) -> Findings:

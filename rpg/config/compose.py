@@ -31,8 +31,10 @@ CONFIG_DIR = scripts.RECIPE.resolve() / "config"
 # Groups that are one decision: a typed override of a key that the chosen file sets must agree with it.
 DECISIONS = ("method", "reference", "schedule", "pi_old")
 RECORDS = {"rpg.method": "method", "rpg.pi_old": "pi_old"}  # of a group's choice: they change nothing else
-# from which verl's keys follow with some choices of the groups
-KNOBS = ("rpg.divergence", "rpg.kl_coef", "rpg.kl_scope", "rpg.rho_bound", REWARD)
+# from which verl's keys follow with some choices of a group
+KNOBS = dict.fromkeys(("rpg.divergence", "rpg.kl_coef", "rpg.kl_scope", "rpg.rho_bound"), "method") | {
+    REWARD: "judge", "rpg.data_dir": "dataset",
+}  # fmt: skip
 FOLLOWS = re.compile(r"\$\{(rpg\.[\w.]+)\}")
 VARIABLES = {"MODEL_PATH": "model", "TRAIN_FILE": "dataset", "TEST_FILE": "dataset"}  # of the release: the group
 # verl sets the first and does not read the second
@@ -140,9 +142,8 @@ def contradicting(
             remedy = f"choose another {group}=" + ("; method=null decides nothing" if group == "method" else "")
             source = knob[1] if knob else f"{group}={choices.get(group) or 'null'}"
             yield Diagnostic(key, given, f"{source} makes it {shown(wanted)}", f"set {knob[1]}" if knob else remedy)
-    for knob in KNOBS:
+    for knob, group in KNOBS.items():
         if knob in keys and not any(f"${{{knob}}}" in str(value) for value in unresolved.values()):
-            group = "judge" if knob == REWARD else "method"
             message = f"has no effect with {group}={choices.get(group)}: nothing follows from it"
             yield Diagnostic(knob, OmegaConf.select(config, knob), message, f"remove it, or choose another {group}")
     for key in keys:

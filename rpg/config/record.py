@@ -24,8 +24,8 @@ from rpg.rewards import PACKAGE
 CONTENTS = "contents"  # of environment.json: key -> hashes of the files that it names
 # files of the user's that decide what is trained
 CODE = (
-    f"{ROLLOUT}.agent.agent_loop_config_path", "data.custom_cls.path", "trainer.v1.sampler.custom_sampler.path",
-    "data.tool_config_path", "data.function_tool_path", "reward.reward_manager.module.path",
+    f"{ROLLOUT}.agent.agent_loop_config_path", "data.custom_cls.path", "data.tool_config_path",
+    "data.function_tool_path", "reward.reward_manager.module.path",
 )  # fmt: skip
 TOKENIZER_FILES = ("*token*.json", "chat_template*", "vocab.*", "merges.txt", "*.model")
 SAMPLE = 2**20  # bytes at either end of a weights file; reading all of a large model takes minutes

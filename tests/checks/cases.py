@@ -49,6 +49,9 @@ CASES: dict[str, list] = {
         [f"+{A}.use_rollout_log_probs=true"], [f"{A}.optim.zero_indexed_step=false"],
         ["algorithm.adv_estimator=gdpo", "algorithm.norm_adv_by_std_in_grpo=false"],
         [f"{M}.lora_rank=8", f"{M}.lora_adapter_path=/a", f"{M}.lora_alpha=7"],
+        ["actor_rollout_ref.nccl_timeout=3600"], [f"{R}.over_sample_rate=0.1"], ["trainer.esi_redundant_time=60"],
+        [f"{R}.agent.custom_async_server.path=/s.py"], ["reward.sandbox_fusion.url=http://s"], [f"{R}.nnodes=1"],
+        ["method=kl_in_reward", "algorithm.kl_ctrl.target_kl=0.05"], ["trainer.v1.sampler.custom_sampler.path=/s.py"],
     ],
     "mini_batches": [
         [f"{A}.ppo_mini_batch_size=24"], (["trainer.n_gpus_per_node=3"], [f"{A}.ppo_mini_batch_size=16"]),
@@ -157,6 +160,8 @@ WARNED: list[tuple[str, list[str], str | None]] = [
     ("updates", ["optim=schedulefree", *ONE_UPDATE], None),
     ("without_effect", [f"+{M}.override_config.rope_theta=1e6"], f"{M}.override_config.rope_theta"),
     ("without_effect", [f"+{M}.override_config.a=1", f"+{R}.engine_kwargs.vllm.hf_overrides={{a:1}}"], None),
+    ("updates", [f"{F}.model_dtype=bf16"], f"{F}.model_dtype=bf16: with {A}.optim.lr="),
+    ("updates", [f"{F}.model_dtype=bf16", f"{M}.lora_rank=8"], None),
     ("updates", ["method=rpg", f"{R}.n=1"], f"{R}.n=1: with algorithm.adv_estimator=rpg"),
 ]
 

@@ -26,6 +26,7 @@ def made(*typed: str, name: str = NAME):
         ([f"{CORRECTION}.bypass_mode=true"], f"{CORRECTION}.bypass_mode", "pi_old=unset makes it false"),
         (["schedule=async", "trainer.v1.trainer_mode=sync"], "trainer.v1.trainer_mode", "makes it colocate_async"),
         (["method=dapo", "rpg.kl_coef=0.1"], "rpg.kl_coef", "has no effect with method=dapo"),
+        (["rpg.data_dir=/mine"], "rpg.data_dir", "has no effect with dataset=toy"),
         (["rpg.pi_old=behavior"], "rpg.pi_old", "choose another pi_old="),
         (["rpg.method=dapo"], "rpg.method", "method=rpg_rf_clip_ppo makes it"),
         ([f"{A}.policy_loss={{loss_mode:gspo}}"], f"{A}.policy_loss.loss_mode", "choose another method="),
