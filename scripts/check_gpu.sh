@@ -11,6 +11,7 @@
 # Never seen: a training step on a GPU (docs/gpu.md has what was), so the limits are guesses from a start of 3.5 minutes
 # beside other checks.
 set -euo pipefail
+[[ ${1:-} != -* ]] || { sed -n 2,12p "$0" >&2; exit 2; }
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 RPG_HOME=$PWD
 . recipe/rpg/environment.sh

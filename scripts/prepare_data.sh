@@ -10,6 +10,7 @@
 # these packages of the active environment, .venv-gpu (scripts/setup_gpu.sh), .venv (scripts/setup.sh) and python3.
 # Run it again after an interruption: complete files are kept.
 set -euo pipefail
+[[ $# == 0 ]] || { sed -n 2,11p "$0" >&2; exit 2; }
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 DATA_DIR=${DATA_DIR:-data}

@@ -13,7 +13,7 @@ from rpg.data.readers import read_file
 from rpg.diagnostics import Diagnostic, Findings, UserError, shown
 from rpg.rewards import is_known
 
-BUILD = "build it: bash scripts/prepare_data.sh (7b, 4b), `rpg data build gsm8k`, `rpg demo --prepare-only` (cpu)"
+BUILD = "build it: `rpg data build NAME`, `rpg demo --prepare-only` (SmolLM2) or with --model toy (the toy task)"
 TRAIN, VAL, FILTERED = "data.train_files", "data.val_files", "data.filter_overlong_prompts"
 BATCH, EPOCHS, STEPS = "data.train_batch_size", "trainer.total_epochs", "trainer.total_training_steps"
 

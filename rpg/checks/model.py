@@ -11,7 +11,7 @@ PATH = f"{MODEL}.path"
 def model_directory(run: RunConfig) -> Findings:
     """A local model is there."""
     if str(run.model).startswith(("/", "./", "../")) and not run.model.is_dir():  # else a name of the hub
-        yield run.error(PATH, "no such directory", "name one; `rpg demo --prepare-only` makes SmolLM2 or the toy")
+        yield run.error(PATH, "no such directory", "name one; `rpg demo --model toy --prepare-only` makes the toy")
 
 
 def trained_as_it_is(run: RunConfig) -> Findings:

@@ -16,7 +16,7 @@ FILES = {*(f"{name}.parquet" for name in FLAT), "dapo-math-17k-eng.parquet"}
 pytestmark = pytest.mark.full
 
 
-def prepare(tmp_path: Path) -> subprocess.CompletedProcess[str]:
+def prepare(tmp_path: Path, *options: str) -> subprocess.CompletedProcess[str]:
     environment = {
         **os.environ,
         "PYTHON": sys.executable,
@@ -25,7 +25,7 @@ def prepare(tmp_path: Path) -> subprocess.CompletedProcess[str]:
         "HF_HUB_OFFLINE": "1",
     }
     command = ["bash", str(ROOT / "scripts" / "prepare_data.sh")]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
+    return subprocess.run([*command, *options], env=environment, capture_output=True, text=True, timeout=900)
 
 
 def test_builds_everything_once_and_checks_it(tmp_path: Path) -> None:
@@ -49,3 +49,4 @@ def test_builds_everything_once_and_checks_it(tmp_path: Path) -> None:
     assert second.stdout.count("is there already") == len(FILES) - 1
     changed = {p.name for p in (tmp_path / "out").iterdir() if times[p.name] != p.stat().st_mtime_ns}
     assert changed == {"amc23.parquet"}
+    assert "FROM_DIR=downloads" in prepare(tmp_path, "--help").stderr
