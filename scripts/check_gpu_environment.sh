@@ -6,6 +6,7 @@
 #   bash scripts/check_gpu_environment.sh               in a temporary directory, removed afterwards
 #   bash scripts/check_gpu_environment.sh DIRECTORY     in DIRECTORY, which keeps logs and environment
 set -euo pipefail
+[[ ${1:-} != -* ]] || { sed -n 2,7p "$0" >&2; exit 2; }
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/venv.sh
 

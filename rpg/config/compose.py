@@ -58,7 +58,7 @@ def compose(name: str | None, overrides: list[str]) -> tuple[RunConfig, tuple[st
     parsed = [parse(text) for text in typed]
     keys = [one.key_or_group for one in parsed]
     if replaced := replaced_by(typed, own):
-        notes.append(f"note: the typed method replaces the script's {', '.join(replaced)}")
+        notes.append(f"note: the typed method or adapter replaces the script's {', '.join(replaced)}")
         own = [text for text in own if text not in replaced]
     for variable, group in VARIABLES.items():
         if os.environ.get(variable) and group in keys:
@@ -169,10 +169,10 @@ def _switched_off(config: DictConfig, key: str, typed: Iterable[str]) -> str | N
 
 
 def replaced_by(typed: list[str], own: list[str]) -> list[str]:
-    """Return a script's own overrides in whose place a typed method's file has its own, as its clip and beta."""
+    """Return a script's own overrides that the file of a typed method or adapter also sets, such as clip and rate."""
     stated = set[str]()
-    for method in (parse(text).value() for text in typed if key_of(text) == "method" and text not in own):
-        if (file := CONFIG_DIR / "method" / f"{method}.yaml").is_file():
+    for one in (parse(text) for text in typed if key_of(text) in ("method", "adapter") and text not in own):
+        if (file := CONFIG_DIR / one.key_or_group / f"{one.value()}.yaml").is_file():
             content: Any = OmegaConf.to_container(OmegaConf.load(file))
             stated |= {group.removeprefix("override /") for entry in content.get("defaults", []) for group in entry}
             stated |= {key for key, _ in leaves(content)} - {"rpg.method"}

@@ -9,6 +9,7 @@ from rpg.run import start
 
 A = "actor_rollout_ref.actor"
 CORRECTION, FILTER = "algorithm.rollout_correction", "algorithm.filter_groups"
+LR = f"{A}.optim.lr=2e-5"
 OVERLONG = "reward.reward_kwargs.overlong_buffer_cfg"
 NAME = "rpg_cpu_urkl1e-4_rf_clip_ppo_0.2_0.28"
 
@@ -89,6 +90,11 @@ def test_a_typed_method_brings_its_own_clip_and_beta(typed, low, beta):
     run = made(f"method={typed}", name="rpg_7b_fkl1e-4_rf_clip_ppo")
     assert run[f"{A}.clip_ratio_low"] == low
     assert beta in (None, run["rpg.kl_coef"])
+
+
+@pytest.mark.parametrize(("typed", "lr"), [([], 5e-7), (["adapter=lora"], 1e-5), (["adapter=lora", LR], 2e-5)])
+def test_a_typed_adapter_brings_its_own_rate(typed, lr):
+    assert made(*typed, name="rpg_7b_urkl1e-4_rf")[f"{A}.optim.lr"] == lr
 
 
 A_RUN = [parse(text) for text in ("trainer.save_freq=1", "rpg.console=full")]  # which a resume may change
