@@ -188,8 +188,8 @@ def fault_of_truths(
             text, rule = as_text(truth), of_source(source)
             stated = without_solution(answer_text(text, str(path)))
             stated = (as_integer_text(stated) if rule and rule.has_integers else "") or stated
-            # math-verify looks for a formula in dollars
-            forms = [stated, f"${stated}$"] if any(sign in stated for sign in "\\^_") else [stated]
+            # math-verify looks for a formula, or a list, in dollars
+            forms = [stated, f"${stated}$"] if any(sign in stated for sign in "\\^_,") else [stated]
             responses = [example(form, row.get(prompt_key), extra) for form in forms]
             cases.append((number * step, source, text, extra, responses))
 

@@ -31,7 +31,7 @@ class Problem:
 
     ground_truth: None if only the reward function's rule tells a right answer, as in some tasks of reasoning-gym.
     columns: further values for extra_info, for reward functions, of the same names in all problems of a build. prompt:
-    replaces the text in the template.
+    replaces the text in the template. system: the system message of a chat; it is not written.
     """
 
     data_source: str
@@ -40,6 +40,7 @@ class Problem:
     split: str
     columns: Mapping[str, Any] = field(default_factory=dict)
     prompt: str = ""
+    system: str = ""
 
 
 def make_row(problem: Problem, index: int = 0, template: str | None = None) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import ast
 import hashlib
+import json
 import random
 import re
 import unicodedata
@@ -19,15 +20,16 @@ from tqdm import tqdm
 
 from rpg.data.parquet import SCHEMA, Problem
 from rpg.data.readers import read, read_file
-from rpg.data.template import problem_of, question
+from rpg.data.template import bare, problem_of, question
 from rpg.diagnostics import UserError
 from rpg.registry.datasets import DataSet, of_source
 from rpg.rewards import as_text
-from rpg.rewards.extract import ANSWER_END, IN_DOLLARS, LAST_LINE, boxes
+from rpg.rewards.extract import ANSWER_END, IN_DOLLARS, LAST_LINE, boxes, last_list
 
 # CJK ideographs, kana and hangul; full-width punctuation alone also occurs in English rows
 NOT_ENGLISH = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0002fa1f]")
-AS_TEXT = ('["', "['", "{'ground_truth'", '{"ground_truth"')  # Skywork-OR1 writes a list so, pandas a struct
+STRUCT = re.compile(r"""\{['"](?:.*['"])?ground_truth['"]:""", re.DOTALL)  # as pandas writes a struct to a CSV
+LISTS = ('["', "['")  # a list as text, in Skywork-OR1; for a user's function it may be tests
 CHAT = re.compile(r"""\[\s*\{\s*['"](?:role|content|from|value)['"]""")  # as pandas writes a list of messages to a CSV
 DEGREES = re.compile(r"\s*(?:\^\s*\{?\s*\\circ\s*\}?|°)$")  # the answer to II-5 of AIME 2025 has them
 HYPHENS = str.maketrans("\u2212\u2010\u2011", "---")
@@ -57,13 +59,13 @@ def problems_of(
         rows = {source.split: rows.get(source.hub_split) or next(iter(rows.values()))}
     elif unused := sorted(rows.keys() - {"train", "test"}):
         print(f"note: {origin}: split {', '.join(unused)} is not used; to use it, rename it to train or test")
-    systems = Counter[str]()
     results = (  # test questions are left out of the training split
-        (place, to_problem(source, keep, row, split, place, systems))
+        (place, to_problem(source, keep, row, split, place))
         for split in ("test", "train")
         for place, row in rows.get(split, ())
     )
     problems = distinct_problems(results, exclude)
+    systems = Counter(problem.system for problem in problems if problem.system)
     for text, count in systems.most_common(1):
         print(f"note: {origin}: system messages are left out ({len(systems)}, the first in {count} rows: {text!r:.60})")
     if not any(problem.split == "train" or source.split == "test" for problem in problems):
@@ -83,27 +85,30 @@ def problems_of(
     return [replace(problem, split="test") if n in drawn else problem for n, problem in enumerate(problems)]
 
 
-def to_problem(
-    source: DataSet, keep: Sequence[str], row: dict[str, Any], split: str, place: str, systems: Counter[str]
-) -> Problem | str:
-    """Return the problem of a row, or the reason to leave it out; count its system messages in `systems`.
+def to_problem(source: DataSet, keep: Sequence[str], row: dict[str, Any], split: str, place: str) -> Problem | str:
+    """Return the problem of a row, or the reason to leave it out.
 
     Raises UserError for an unknown column, or a value that is no text or number.
     """
     if unknown := [name for name in (source.question, source.answer, *keep) if name not in row]:
         raise UserError(f"{place}: no column {unknown[0]!r}; it has {', '.join(map(repr, row)) or 'none'}")
-    text, answer = row[source.question], row[source.answer]
-    if question(chat := {**row, "prompt": text}) is not None:
-        systems.update(message.get("content") for message in text if message.get("role") == "system")
-        turns = [message.get("role") for message in text if message.get("role") != "system"]
-        if len(turns) != 1 or turns == ["assistant"]:
+    if any(name.startswith("image") and value for name, value in row.items()):
+        return "it has an image"
+    text, answer, system = row[source.question], row[source.answer], ""
+    if isinstance(text, str):
+        text = bare(text)
+    elif question({"prompt": text}) is not None:
+        turns = [message for message in text if message.get("role") != "system"]
+        if len(turns) != 1 or turns[0].get("role") == "assistant":
             return "a conversation of several turns"
-        text = problem_of(chat)
+        system = "\n".join(str(message.get("content")) for message in text if message not in turns)
+        text = problem_of({**row, "prompt": turns})
     if source.context and row.get(source.context):
         text = f"{row[source.context].strip()}\n\n{text}"
     if source.repository and isinstance(answer, list):  # OlympiadBench: an element per part of the answer
         answer = ", ".join(answer_text(part, place) for part in answer)
-    truth = answer_text(answer, place)
+    has_rule = of_source(source.data_source) is not None
+    truth = answer_text(answer, place, has_rule)
     if text is None or text != text or (isinstance(text, str) and not text.strip()):  # NaN
         return "empty problem"
     if not isinstance(text, str) or CHAT.match(text):
@@ -111,30 +116,32 @@ def to_problem(
         raise UserError(f"{place}, question: {text!r:.80} is a {kind}; write it as text, a chat in parquet or JSON")
     if source.split != "both" and NOT_ENGLISH.search(text):
         return "not English"
+    if has_rule:
+        solution, truth = truth, without_solution(truth)
+        if source.solution == "boxed" and truth == solution:
+            return "no boxed answer"
     if not truth:
         return "empty answer"
-    if of_source(source.data_source):
-        truth = without_solution(truth) if boxes(truth) or source.solution != "boxed" else ""
-    if not truth:
-        return "no boxed answer"
     if source.has_integers and not (truth := as_integer_text(truth)):
         return "answer is not an integer"
-    return Problem(source.data_source, text.strip(), truth, split, {name: row[name] for name in keep})
+    return Problem(source.data_source, text.strip(), truth, split, {name: row[name] for name in keep}, system=system)
 
 
-def answer_text(answer: Any, place: str) -> str:
-    """Return an answer as text: no ".0" for integers, "0" for -0.0, no $...$. Raises UserError for another value."""
+def answer_text(answer: Any, place: str, has_rule: bool = True) -> str:
+    """Return an answer as text: no ".0" for integers, "0" for -0.0, no $...$. Raises UserError for another value.
+
+    has_rule: a rule of rpg compares it, so a list of one as JSON text is that one; to a user's function it is a text.
+    """
     if answer is None or answer != answer:  # NaN
         return ""
     if isinstance(answer, float) and abs(answer) >= 2**53:
         raise UserError(f"{place}, answer: {answer:.0f}, read as a float, may have lost digits; write it as text")
-    if isinstance(answer, str) and answer.startswith(AS_TEXT):
-        with suppress(ValueError, SyntaxError):
-            answer = ast.literal_eval(answer)
+    if isinstance(answer, str) and (STRUCT.match(answer) or (has_rule and answer.startswith(LISTS))):
+        answer = value_of(answer, place)
     if isinstance(answer, dict) and "ground_truth" in answer:  # verl's schema, in which DAPO-Math-17k is published
-        return answer_text(answer["ground_truth"], place)
+        return answer_text(answer["ground_truth"], place, has_rule)
     if isinstance(answer, list) and len(answer) == 1:
-        return answer_text(answer[0], place)
+        return answer_text(answer[0], place, has_rule)
     if isinstance(answer, bool) or not isinstance(answer, (str, Real, Decimal)):
         raise UserError(f"{place}, answer: {answer!r:.80} is a {type(answer).__name__}; write it as text or a number")
     if isinstance(answer, str):
@@ -143,11 +150,22 @@ def answer_text(answer: Any, place: str) -> str:
     return as_text(single if float(single) == answer and answer % 1 != 0 else answer)
 
 
+def value_of(text: str, place: str) -> Any:
+    """Return the value of a JSON text or of a Python literal. Raises UserError for another text."""
+    with suppress(ValueError):
+        return json.loads(text)
+    with suppress(ValueError, SyntaxError):
+        value = ast.literal_eval(text)
+        if repr(value) == text:  # Python reads a list of numpy's, ['3' '4'], as ['34']
+            return value
+    raise UserError(f"{place}, answer: {text!r:.80} is a list or struct in a text; write it as text, or to parquet")
+
+
 def without_solution(truth: str) -> str:
-    """Return what a rule of rpg compares: 72 of GSM8K's "... #### 72", the content of the last box, else the text."""
+    """Return what a rule of rpg compares: 72 of GSM8K's "... #### 72", the last box or list of boxes, else the text."""
     if last := LAST_LINE.search(truth):
         return last[1]
-    return next((content for _, _, content, _ in reversed(boxes(truth))), truth)
+    return last_list(truth, found)[0] if (found := boxes(truth)) else truth
 
 
 def as_integer_text(text: str) -> str:

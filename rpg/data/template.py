@@ -31,9 +31,14 @@ def problem_of(row: dict[str, Any]) -> str | None:
         raw = extra.get(name) if isinstance(extra, dict) else None
         if isinstance(raw, str) and raw.strip() and raw.strip() in content:
             return raw.strip()
+    return bare(content) or None
+
+
+def bare(text: str) -> str:
+    """Return a text without the template of the release, or the suffix of another."""
     for suffix in (SUFFIX, *OTHER_SUFFIXES):
-        content = content.removesuffix(suffix)
-    return content.removeprefix(PREFIX).strip() or None
+        text = text.removesuffix(suffix)
+    return text.removeprefix(PREFIX).strip()
 
 
 def question(row: dict[str, Any]) -> str | None:

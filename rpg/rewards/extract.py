@@ -104,17 +104,26 @@ def few_shot_answer(response: str, extra_info: Mapping[str, Any] | None) -> str 
 
 def boxed_list(text: str) -> str:
     """Return the content of the last box, or its list of named boxes; "" without a whole one that stands alone."""
-    found, items, begin = boxes(text), list[str](), len(text)
-    if not found or CUT_OFF.search(text, found[-1][3]):
+    if not (found := boxes(text)) or CUT_OFF.search(text, found[-1][3]):
         return ""
+    answer, begin = last_list(text, found)
+    if (not found[-1][1] and BEFORE.search(text[:begin])) or BEHIND.match(text, found[-1][3]):
+        return ""
+    return answer
+
+
+def last_list(text: str, found: list[tuple[int, str, str, int]]) -> tuple[str, int]:
+    """Return the content of the last box, or the list of named boxes that commas, "and" or "or" join, and its start.
+
+    found: the boxes of the text.
+    """
+    items, begin = list[str](), len(text)
     for start, name, content, end in reversed(found):
         if items and not JOINED.fullmatch(text, end, begin):
             break
         begin = start
         items.insert(0, name + content)
-    if (not found[-1][1] and BEFORE.search(text[:begin])) or BEHIND.match(text, found[-1][3]):
-        return ""
-    return ", ".join(dict.fromkeys(items)) if len(items) > 1 else found[-1][2]
+    return ", ".join(dict.fromkeys(items)) if len(items) > 1 else found[-1][2], begin
 
 
 def boxes(text: str) -> list[tuple[int, str, str, int]]:

@@ -121,7 +121,7 @@ def test_released_files_are_read_with_warnings(tmp_path: Path, capsys: pytest.Ca
 @pytest.mark.parametrize(
     ("source", "truths", "judge", "level", "said"),
     [
-        ("MATH", ["A", "True", "[1, 2]"], "release", "error", ["3 of 3", "'Answer: A'", "verified accepts 3 of these"]),
+        ("MATH", ["A", "True", "C"], "release", "error", ["3 of 3", "'Answer: A'", "verified accepts 3 of these"]),
         # judge=release compares the text of integers, and a model writes 27
         ("aime24", ["27.0", "025", "8"], "release", "warning", ["2 of 3", "'Answer: 27'", "verified accepts 2"]),
         ("math_dapo", ['["3"]', "4"], "release", "warning", ["1 of 2", "'Answer: 3'"]),

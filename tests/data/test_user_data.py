@@ -11,9 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from rpg.cli import main
+from rpg.data.template import format_prompt
 
 QUESTION, ANSWER, LEVEL = "Frage (de)", "Lösung!", "level, 1-5"
 OWN = ["--question", QUESTION, "--answer", ANSWER]
+ALL = ["--test-rows", 0]
 QA = ["--question", "Q", "--answer", "A", "--data-source", "MATH"]
 
 
@@ -122,12 +124,14 @@ def test_math_takes_the_boxed_answer_and_a_name(tmp_path: Path) -> None:
     solutions = [
         r"first \boxed{1}, no: $\boxed{\frac{1}{2}}$.",
         r"$x=\boxed{\text{(A)}}$",
+        r"So $x=\boxed{2}$ or $x=\boxed{-1}$.",
+        "no box",
     ]
     rows = [{"problem": f"find {n}", "solution": one, "level": "Level 5"} for n, one in enumerate(solutions)]
     (tmp_path / "math.json").write_text(json.dumps(rows))
     assert build("math", "--from", tmp_path / "math.json", "--name", "x", "--test-rows", 0, "--out", tmp_path) == 0
     written = pq.read_table(tmp_path / "x_train.parquet").to_pylist()
-    assert [row["reward_model"]["ground_truth"] for row in written] == [r"\frac{1}{2}", r"\text{(A)}"]
+    assert [row["reward_model"]["ground_truth"] for row in written] == [r"\frac{1}{2}", r"\text{(A)}", "x=2, x=-1"]
 
 
 TRAIN = [(f"What is {n} + 30?", str(n + 30)) for n in range(10)]
@@ -213,7 +217,7 @@ OBJECTS = b"[" + b",".join(LINES) + b"]"
         ("t.tsv", TABLE.replace(b",", b"\t"), 10),
         (
             "t.csv",
-            TABLE + b"11?,\"{'ground_truth': '12', 'style': 'rule'}\"\n12?,\"12 + 1.\n#### 13\"\n13?,So \\boxed{14}.\n",
+            TABLE + b"11?,\"{'style': 'rule', 'ground_truth': '12'}\"\n12?,\"12 + 1.\n#### 13\"\n13?,So \\boxed{14}.\n",
             13,
         ),
         ("t.csv.gz", gzip.compress(TABLE, mtime=0), 10),
@@ -248,6 +252,8 @@ def test_forms_of_a_table(tmp_path: Path, name: str, content: bytes, count: int)
             "--keep K: its values have several",
         ),
         ("t.json", b'["1?", "2?"]', "'1?' has no column names"),
+        ("t.csv", b"Q,A\n1?,\"['3' '4']\"\n", "is a list or struct in a text"),  # numpy's; Python reads ['34']
+        ("t.csv", b"Q,A\n1?,\"{'ground_truth': array(['3'])}\"\n", "is a list or struct in a text"),
         # spellings or tests beside each other are not the parts of one answer
         ("t.jsonl", b'{"Q": "1?", "A": ["Denver", "The Broncos"]}', "is a list; write it as text"),
         ("t.csv", b"Q,A\n\"[{'role': 'user', 'content': '1?'}]\",1\n", "is a chat in a text"),
@@ -290,11 +296,13 @@ def test_texts_among_numbers_stay_as_they_were_written(tmp_path: Path) -> None:
 
 def test_a_chat_as_the_question_and_a_list_as_text(tmp_path: Path, capsys) -> None:
     """Skywork-OR1's truths; a named column of text, not the prompt beside it, is the question."""
-    user = [{"role": "system", "content": "Add."}, {"role": "user", "content": "What is 1 + 2?"}]
+    user = [{"role": "user", "content": "What is 1 + 2?"}, {"role": "system", "content": "Add."}]
     turns = [*user, {"role": "assistant", "content": "3"}, {"role": "user", "content": "And 4?"}]
-    rows = [{"prompt": chat, "T": "1 + 2?", "A": {"ground_truth": '["3"]'}, "B": ["3"]} for chat in (user, turns)]
+    text = format_prompt("1 + 2?")
+    rows = [{"prompt": chat, "T": text, "A": {"ground_truth": '["3"]'}, "B": ["3"]} for chat in (user, turns)]
+    rows.append(rows[0] | {"T": "The angle in the figure?", "images": ["figure.png"]})
     (file := tmp_path / "t.ndjson").write_text("\n".join(map(json.dumps, rows)))
-    asked = user[1]["content"]
+    asked = user[0]["content"]
     for question, answer, problem in [("prompt", "A", asked), ("prompt", "B", asked), ("T", "A", "1 + 2?")]:
         columns = ["--question", question, "--answer", answer, "--data-source", "MATH", "--test-rows", 0]
         assert build("--from", file, *columns, "--name", "n", "--out", tmp_path) == 0
@@ -302,7 +310,11 @@ def test_a_chat_as_the_question_and_a_list_as_text(tmp_path: Path, capsys) -> No
         assert (row["extra_info"]["raw_problem"], row["reward_model"]["ground_truth"]) == (problem, "3")
     said = capsys.readouterr().out
     assert said.count("1 left out: a conversation of several turns (first") == 2
-    assert said.count("system messages are left out (1, the first in 2 rows: 'Add.')") == 2
+    assert said.count("1 left out: it has an image (first") == 3
+    assert said.count("system messages are left out (1, the first in 1 rows: 'Add.')") == 2
+    assert build("--from", file, "--question", "T", "--answer", "A", "--name", "n", "--out", tmp_path, *ALL) == 0
+    (row,) = pq.read_table(tmp_path / "n_train.parquet").to_pylist()
+    assert row["reward_model"]["ground_truth"] == '["3"]'  # a user's function reads the text, such as a list of tests
 
 
 def test_a_folder_of_save_to_disk_is_not_ready_but_can_be_built_from(tmp_path):
