@@ -7,6 +7,7 @@ import csv
 import glob
 import json
 import logging
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
@@ -20,6 +21,7 @@ from rpg.diagnostics import UserError
 
 SEPARATORS = (",", ";", "\t", "|")
 HUB = "hub:"
+SHARD = re.compile(r"-of-0*([1-9][0-9]*)\b")  # of train-00000-of-00002.parquet
 Rows = Iterator[tuple[str, dict[str, Any]]]
 
 
@@ -29,20 +31,30 @@ def read(origin: str | Path) -> dict[str, Rows]:
     A folder is one of save_to_disk, or has files whose names tell the split as on the hub: train-00000-of-00002.jsonl.
     A row comes with its place, for messages: file and row. Raises UserError for what is not there or has another form.
     """
-    path, is_hub = Path(origin).expanduser().absolute(), str(origin).startswith(HUB)
-    if not path.is_dir() and not is_hub:
-        return {"train": read_file(path)}
+    path = Path(origin).expanduser().absolute()
+    if (path / "dataset_dict.json").is_file() or (path / "state.json").is_file():
+        import datasets
+
+        held = datasets.load_from_disk(str(path))
+        splits = held if isinstance(held, dict) else {"train": held}
+        return {str(split): _placed(path, rows) for split, rows in splits.items()}
+    is_file = not path.is_dir() and not str(origin).startswith(HUB)
+    tables = {"train": [str(path)]} if is_file else _tables_of(str(origin), path)
+    for files in filter(None, tables.values()):
+        if (shard := SHARD.search(Path(files[0]).name)) and int(shard[1]) > len(files):
+            print(f"note: {files[0]}: is one of {shard[1]} files by its name, of which {len(files)} are read")
+    return {split: chain.from_iterable(map(read_file, files)) for split, files in tables.items()}
+
+
+def _tables_of(origin: str, path: Path) -> dict[str, list[str]]:
+    """Return the local files by split of a folder or of hub:NAME[:CONFIG]; print what of a folder is not read."""
     import datasets
     from datasets.data_files import FILES_TO_IGNORE, DataFilesDict, get_data_patterns
 
     logging.getLogger("datasets").setLevel(logging.CRITICAL)  # it also logs what it raises
     try:
-        if (path / "dataset_dict.json").is_file() or (path / "state.json").is_file():
-            held = datasets.load_from_disk(str(path))
-            splits = held if isinstance(held, dict) else {"train": held}
-            return {str(split): _placed(path, rows) for split, rows in splits.items()}
-        if is_hub:
-            name, _, config = str(origin).removeprefix(HUB).partition(":")
+        if origin.startswith(HUB):
+            name, _, config = origin.removeprefix(HUB).partition(":")
             files = datasets.load_dataset_builder(name, config or None).config.data_files
         else:
             folder = glob.escape(str(path))
@@ -53,12 +65,13 @@ def read(origin: str | Path) -> dict[str, Rows]:
         raise UserError(f"{origin}: cannot be read ({first_line(error)}); check its name and the network") from error
     if not (used := {*chain(*tables.values())}):
         raise UserError(f"{origin}: no table; give a folder of {', '.join(READERS)} files (.gz too)")
-    on_disk = {str(file) for file in path.rglob("*") if _reader(file) and file.name not in FILES_TO_IGNORE}
-    if left := sorted(on_disk - used):
-        print(f"note: {origin}: {len(left)} files are not read, as their names tell no split (train, test): {left[0]}")
+    on_disk = {file for file in path.rglob("*") if READERS.keys() & {*Path(file.name.lower()).suffixes}}
+    if left := sorted({str(file) for file in on_disk if file.name not in FILES_TO_IGNORE} - used):
+        why = "as their names tell no split (train, test) or another compression than .gz"
+        print(f"note: {origin}: {len(left)} files are not read, {why}: {left[0]}")
     if len(folders := {file.parent for file in map(Path, used) if file.parent.name not in tables}) > 1:
         print(f"note: {origin}: the tables of {len(folders)} folders are read as one")
-    return {split: chain.from_iterable(map(read_file, of_split)) for split, of_split in tables.items()}
+    return tables
 
 
 def read_file(path: str | Path) -> Rows:
@@ -90,6 +103,12 @@ def _placed(path: Path, rows: Iterable[Any]) -> Rows:
         raise UserError(f"{what}; correct it, or write the file again as UTF-8") from error
 
 
+def _note_missing_shards(files: list[str]) -> None:
+    """Print if the name of a split's first file counts more files than there are."""
+    if (shard := SHARD.search(Path(files[0]).name)) and int(shard[1]) > len(files):
+        print(f"note: {files[0]}: is one of {shard[1]} files by its name, of which {len(files)} are read")
+
+
 def _parquet(path: Path) -> Iterator[Any]:
     for batch in pq.ParquetFile(path).iter_batches(1024):
         yield from batch.to_pylist()
@@ -100,7 +119,8 @@ def _csv(path: Path) -> Iterator[dict[str, str]]:
     csv.field_size_limit(sys.maxsize)
     with _opened(path) as file:
         first = next(file, "")
-        reader = csv.reader(chain([first], file), delimiter=max(SEPARATORS, key=first.count), strict=True)
+        separator = max(SEPARATORS, key=first.count)
+        reader = csv.reader(chain([first], file), delimiter=separator, skipinitialspace=True, strict=True)
         try:
             names = next(reader, [])
             if len(named := [*filter(None, names)]) > len({*named}):

@@ -64,58 +64,17 @@ def test_a_csv_of_odd_columns_becomes_files_that_pass_the_check(tmp_path: Path, 
     assert "error: all rows, data_source: mine, 7 rows: no rule of rpg scores it" in capsys.readouterr().out
 
 
-def test_the_split_follows_the_seed(tmp_path: Path) -> None:
-    table, splits = write_csv(tmp_path / "t.csv"), []
-    for number, seed in enumerate((0, 0, 1)):
-        options = ["--seed", seed, "--train-size", 5, "--out", tmp_path / str(number)]
-        assert build("--from", table, *OWN, *options) == 0
-        rows = rows_of(tmp_path / str(number), "t")
-        assert [len(rows["train"]), len(rows["test"])] == [5, 1]
-        splits.append(questions(rows["test"]))
-    assert splits[0] == splits[1] != splits[2]
-
-
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        ([*OWN, "--keep", "answer_end"], ["has its own answer_end"]),  # would end a response's answer
-        ([*OWN, "--test-size", 10], ["--test-size 10"]),
-        ([*OWN, "--template", Path(__file__).with_name("test_build.py")], ["--template: has {question} 0 times"]),
-    ],
-)
-def test_refusals_name_option_and_value(
-    tmp_path: Path, capsys: pytest.CaptureFixture, options: list, expected: list[str]
-) -> None:
-    assert build("--from", write_csv(tmp_path / "t.csv"), *options, "--out", tmp_path / "out") == 2
-    message = capsys.readouterr().err
-    assert all(text in message for text in expected)
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize(("text", "said"), [
-    ('q\ta\n1 + 1?\t2\n"2 + 2?\t4\n3 + 3?\t6\n4" + 4?\t8\n', "line 5: "),
-    ('q,a\n"1 + 1?,2\n"2 + 2?",4\n', "line 3: "),
-    ("q,a\nWhat, then?,1\nAnd, now?,2\n", "line 2: 3 values for 2 columns"),
-])  # fmt: skip
-@pytest.mark.parametrize("name", ["t.tsv", "t.tsv.gz", "in/train.tsv"])
-def test_values_that_take_in_others_are_refused(tmp_path, capsys, text, said, name):
-    file = tmp_path / name
-    file.parent.mkdir(exist_ok=True)
-    file.write_bytes(gzip.compress(text.encode()) if name.endswith("gz") else text.encode())
-    origin = file.parent if "/" in name else file
-    assert build("--from", origin, "--question", "q", "--answer", "a", "--out", tmp_path / "out") == 2
-    assert said in capsys.readouterr().err
-
-
 def test_gsm8k_takes_the_number_behind_the_mark(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     folder = tmp_path / "main"
     folder.mkdir()
     worked = {"train": ["He has 2*3=<<2*3=6>>6.\n#### 6", "So\n#### 1,200", "no mark"], "test": ["#### -4"]}
     for split, answers in worked.items():
         lines = [json.dumps({"question": f"{split} {n}?", "answer": one}) for n, one in enumerate(answers)]
-        (folder / f"{split}-00000-of-00001.jsonl").write_text("\n".join(lines))
+        (folder / f"{split}-00000-of-00002.jsonl").write_text("\n".join(lines))
     assert build("gsm8k", "--from", folder, "--out", tmp_path) == 0
-    assert "1 left out: answer is not an integer" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "1 left out: answer is not an integer" in said
+    assert said.count("-00000-of-00002.jsonl: is one of 2 files by its name, of which 1 are read") == 2
     rows = rows_of(tmp_path, "gsm8k")
     assert [row["reward_model"]["ground_truth"] for row in rows["train"] + rows["test"]] == ["6", "1200", "-4"]
 
@@ -160,20 +119,32 @@ def test_a_test_question_leaves_training_in_any_unicode_form(tmp_path: Path, cap
 
 def test_sizes_draw_by_the_seed_and_keep_the_order(tmp_path: Path, capsys) -> None:
     folder = write_splits(tmp_path / "in", TRAIN, [(f"Test: {question}", answer) for question, answer in TRAIN])
-    for name in ("validation.jsonl", "hard.jsonl"):
+    for name in ("validation.jsonl", "hard.jsonl", "train-2.jsonl.zst"):
         (folder / name).write_bytes(LINES[0])
-    drawn = []
-    for seed in (0, 0, 1):
-        options = ["--train-size", 5, "--test-size", 5, "--seed", seed, "--name", "n", "--out", tmp_path / str(seed)]
-        assert build("--from", folder, *QA, *options) == 0
-        rows = rows_of(tmp_path / str(seed), "n")
-        drawn.append([[row["reward_model"]["ground_truth"] for row in of_split] for of_split in rows.values()])
-    for first, again, other in zip(*drawn, strict=True):  # training, then test problems
-        assert first == again != other
-        assert (len(first), first) == (5, sorted(first))
+    for origin in (folder, folder / "train.jsonl"):  # whose test problems are drawn, too
+        drawn = []
+        for seed in (0, 0, 1):
+            options = [
+                "--train-size",
+                4,
+                "--test-size",
+                5,
+                "--seed",
+                seed,
+                "--name",
+                "n",
+                "--out",
+                tmp_path / str(seed),
+            ]
+            assert build("--from", origin, *QA, *options) == 0
+            rows = rows_of(tmp_path / str(seed), "n")
+            drawn.append([[row["reward_model"]["ground_truth"] for row in of_split] for of_split in rows.values()])
+        for first, again, other, size in zip(*drawn, (4, 5), strict=True):  # training, then test problems
+            assert first == again != other
+            assert (len(first), first) == (size, sorted(first))
     printed = capsys.readouterr().out
     assert "split validation is not used" in printed
-    assert "1 files are not read, as their names tell no split (train, test): " in printed
+    assert "2 files are not read, as their names tell no split (train, test) or another compression" in printed
 
 
 @pytest.mark.parametrize(
@@ -217,8 +188,10 @@ OBJECTS = b"[" + b",".join(LINES) + b"]"
         ("t.tsv", TABLE.replace(b",", b"\t"), 10),
         (
             "t.csv",
-            TABLE + b"11?,\"{'style': 'rule', 'ground_truth': '12'}\"\n12?,\"12 + 1.\n#### 13\"\n13?,So \\boxed{14}.\n",
-            13,
+            TABLE
+            + b"11?,\"{'style': 'rule', 'ground_truth': '12'}\"\n12?,\"12 + 1.\n#### 13\"\n13?,So \\boxed{14}.\n"
+            + b'"14?", "15"\n',  # the quotation marks behind the space are none of the answer's
+            14,
         ),
         ("t.csv.gz", gzip.compress(TABLE, mtime=0), 10),
         ("t.json", b'{"version": "1", "data": ' + OBJECTS + b"}", 10),
@@ -240,8 +213,25 @@ def test_forms_of_a_table(tmp_path: Path, name: str, content: bytes, count: int)
 
 
 @pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        (["--keep", "answer_end"], "has its own answer_end"),  # would end a response's answer
+        (["--test-size", 10], "--test-size 10"),
+        (["--template", __file__], "--template: has {question} "),
+    ],
+)
+def test_an_impossible_option_is_refused(tmp_path: Path, capsys, option: list[str], said: str) -> None:
+    (tmp_path / "t.csv").write_bytes(TABLE)
+    assert build("--from", tmp_path / "t.csv", *QA, *option, "--out", tmp_path) == 2
+    assert said in capsys.readouterr().err
+    assert not list(tmp_path.glob("*.parquet"))
+
+
+@pytest.mark.parametrize(
     ("name", "content", "said"),
     [
+        ("t.tsv", b'Q\tA\n1 + 1?\t2\n"2 + 2?\t4\n3 + 3?\t6\n4" + 4?\t8\n', "line 5: "),
+        ("t.tsv.gz", gzip.compress(b'Q,A\n"1 + 1?,2\n"2 + 2?",4\n'), "line 3: "),
         ("t.csv", TABLE + b"What, then?,1\n", "line 12: 3 values"),
         ("t.csv", TABLE + b"What is\n1 + 2?,3\n", "line 12: 1 values"),
         ("t.csv", TABLE.replace(b"Q,A", b"A,A"), "two columns have the same name"),
