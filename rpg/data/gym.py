@@ -44,12 +44,10 @@ def problems_of(
 def entries(task: str, options: Mapping[str, Any], count: int, seed: int) -> Iterator[dict[str, Any]]:
     """Yield the library's entries in its order: most tasks draw entry i of seed s from s + i."""
     random.seed(seed)  # list_functions draws from Python's own generator
-    for start in range(seed, seed + DRAWS * count, count or 1):
-        try:
-            source = reasoning_gym.create_dataset(task, seed=start, size=count, **options)
-        except Exception as error:  # whatever the library raises
-            raise UserError(f"{GYM}:{task}: {type(error).__name__}: {error}; change the task or --set") from error
-        yield from source
+    try:
+        yield from reasoning_gym.create_dataset(task, seed=seed, size=max(1, DRAWS * count), **options)
+    except Exception as error:  # whatever the library raises
+        raise UserError(f"{GYM}:{task}: {type(error).__name__}: {error}; change the task or --set") from error
 
 
 def to_problem(task: str, options: Mapping[str, Any], entry: dict[str, Any]) -> Problem:
