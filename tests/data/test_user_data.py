@@ -6,16 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import datasets
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from rpg.cli import main
-from rpg.data.template import format_prompt
 
 QUESTION, ANSWER, LEVEL = "Frage (de)", "Lösung!", "level, 1-5"
 OWN = ["--question", QUESTION, "--answer", ANSWER]
-ALL = ["--test-rows", 0]
 QA = ["--question", "Q", "--answer", "A", "--data-source", "MATH"]
 
 
@@ -77,20 +74,6 @@ def test_gsm8k_takes_the_number_behind_the_mark(tmp_path: Path, capsys: pytest.C
     assert said.count("-00000-of-00002.jsonl: is one of 2 files by its name, of which 1 are read") == 2
     rows = rows_of(tmp_path, "gsm8k")
     assert [row["reward_model"]["ground_truth"] for row in rows["train"] + rows["test"]] == ["6", "1200", "-4"]
-
-
-def test_math_takes_the_boxed_answer_and_a_name(tmp_path: Path) -> None:
-    solutions = [
-        r"first \boxed{1}, no: $\boxed{\frac{1}{2}}$.",
-        r"$x=\boxed{\text{(A)}}$",
-        r"So $x=\boxed{2}$ or $x=\boxed{-1}$.",
-        "no box",
-    ]
-    rows = [{"problem": f"find {n}", "solution": one, "level": "Level 5"} for n, one in enumerate(solutions)]
-    (tmp_path / "math.json").write_text(json.dumps(rows))
-    assert build("math", "--from", tmp_path / "math.json", "--name", "x", "--test-rows", 0, "--out", tmp_path) == 0
-    written = pq.read_table(tmp_path / "x_train.parquet").to_pylist()
-    assert [row["reward_model"]["ground_truth"] for row in written] == [r"\frac{1}{2}", r"\text{(A)}", "x=2, x=-1"]
 
 
 TRAIN = [(f"What is {n} + 30?", str(n + 30)) for n in range(10)]
@@ -186,13 +169,7 @@ OBJECTS = b"[" + b",".join(LINES) + b"]"
     [
         ("t.csv", b"\xef\xbb\xbf" + SPREADSHEET, 10),
         ("t.tsv", TABLE.replace(b",", b"\t"), 10),
-        (
-            "t.csv",
-            TABLE
-            + b"11?,\"{'style': 'rule', 'ground_truth': '12'}\"\n12?,\"12 + 1.\n#### 13\"\n13?,So \\boxed{14}.\n"
-            + b'"14?", "15"\n',  # the quotation marks behind the space are none of the answer's
-            14,
-        ),
+        ("t.csv", TABLE + b'"11?", "12"\n', 11),  # the quotation marks behind the space are none of the answer's
         ("t.csv.gz", gzip.compress(TABLE, mtime=0), 10),
         ("t.json", b'{"version": "1", "data": ' + OBJECTS + b"}", 10),
         ("t.json", b"\n".join([*LINES, b'{"Q": "No answer?"}', b'{"Q": "Another type?", "A": 1.5}']), 11),
@@ -236,21 +213,8 @@ def test_an_impossible_option_is_refused(tmp_path: Path, capsys, option: list[st
         ("t.csv", TABLE + b"What is\n1 + 2?,3\n", "line 12: 1 values"),
         ("t.csv", TABLE.replace(b"Q,A", b"A,A"), "two columns have the same name"),
         ("t.jsonl", b"\n".join([*LINES, b'{"Q": ']), "row 9: this or the next row"),
-        (
-            "t.jsonl",
-            b'{"Q": "1?", "A": "1", "K": 1}\n{"Q": "2?", "A": "2", "K": "x"}',
-            "--keep K: its values have several",
-        ),
+        ("t.json", b'[{"Q": "1?", "A": "1", "K": 1}, {"Q": "2?", "A": "2", "K": "x"}]', "--keep K: its values have"),
         ("t.json", b'["1?", "2?"]', "'1?' has no column names"),
-        ("t.csv", b"Q,A\n1?,\"['3' '4']\"\n", "is a list or struct in a text"),  # numpy's; Python reads ['34']
-        ("t.csv", b"Q,A\n1?,\"{'ground_truth': array(['3'])}\"\n", "is a list or struct in a text"),
-        # spellings or tests beside each other are not the parts of one answer
-        ("t.jsonl", b'{"Q": "1?", "A": ["Denver", "The Broncos"]}', "is a list; write it as text"),
-        ("t.csv", b"Q,A\n\"[{'role': 'user', 'content': '1?'}]\",1\n", "is a chat in a text"),
-        ("t.jsonl", b'{"Q": "1?", "A": true}', "is a bool"),
-        ("t.jsonl", b'{"Q": "1?", "A": {"value": 1}}', "is a dict"),
-        ("t.jsonl", b'{"Q": ["1?"], "A": "1"}', "question: ['1?'] is a list"),
-        ("t.jsonl", b'{"Q": "1?", "A": 9007199254740993.0}', "may have lost digits"),
         ("t.json", b'{"test": [{"Q": "1?", "A": "1"}], "train": [{"Q": "2?", "A": "2"}]}', "has test and train"),
     ],
 )
@@ -260,51 +224,6 @@ def test_what_a_file_needs_is_said(tmp_path: Path, capsys, name: str, content: b
     assert build("--from", tmp_path / name, *QA, *keep, "--out", tmp_path) == 2
     assert said in capsys.readouterr().err
     assert not list(tmp_path.glob("*.parquet"))
-
-
-@pytest.mark.parametrize(("kind", "numbers", "texts"), [
-    (pa.float32(), [0.1, 2.5, 7, 123456792.0, -0.0, float("nan")], ["0", "0.1", "123456792", "2.5", "7"]),
-    (pa.float64(), [0.1, 1234567.89, 16777217.5], ["0.1", "1234567.89", "16777217.5"]),
-])  # fmt: skip
-def test_numbers_are_those_that_were_written(tmp_path: Path, kind, numbers, texts) -> None:
-    answers = pa.array(numbers, kind)
-    pq.write_table(pa.table({"Q": [f"{n}?" for n in range(len(answers))], "A": answers}), tmp_path / "t.parquet")
-    assert build("--from", tmp_path / "t.parquet", *QA, "--name", "n", "--test-rows", 1, "--out", tmp_path) == 0
-    truths = [row["reward_model"]["ground_truth"] for rows in rows_of(tmp_path, "n").values() for row in rows]
-    assert sorted(truths) == texts
-
-
-def test_texts_among_numbers_stay_as_they_were_written(tmp_path: Path) -> None:
-    answers = [3, "007", "1.50", 2.5, "5", "2024-05-01", 9007199254740993]
-    (file := tmp_path / "t[1].jsonl").write_text(
-        "\n".join(json.dumps({"Q": f"{n}?", "A": answer}) for n, answer in enumerate(answers))
-    )
-    assert build("--from", file, *QA, "--name", "n", "--test-rows", 0, "--out", tmp_path) == 0
-    rows = pq.read_table(tmp_path / "n_train.parquet").to_pylist()
-    assert [row["reward_model"]["ground_truth"] for row in rows] == [str(answer) for answer in answers]
-
-
-def test_a_chat_as_the_question_and_a_list_as_text(tmp_path: Path, capsys) -> None:
-    """Skywork-OR1's truths; a named column of text, not the prompt beside it, is the question."""
-    user = [{"role": "user", "content": "What is 1 + 2?"}, {"role": "system", "content": "Add."}]
-    turns = [*user, {"role": "assistant", "content": "3"}, {"role": "user", "content": "And 4?"}]
-    text = format_prompt("1 + 2?")
-    rows = [{"prompt": chat, "T": text, "A": {"ground_truth": '["3"]'}, "B": ["3"]} for chat in (user, turns)]
-    rows.append(rows[0] | {"T": "The angle in the figure?", "images": ["figure.png"]})
-    (file := tmp_path / "t.ndjson").write_text("\n".join(map(json.dumps, rows)))
-    asked = user[0]["content"]
-    for question, answer, problem in [("prompt", "A", asked), ("prompt", "B", asked), ("T", "A", "1 + 2?")]:
-        columns = ["--question", question, "--answer", answer, "--data-source", "MATH", "--test-rows", 0]
-        assert build("--from", file, *columns, "--name", "n", "--out", tmp_path) == 0
-        (row,) = pq.read_table(tmp_path / "n_train.parquet").to_pylist()
-        assert (row["extra_info"]["raw_problem"], row["reward_model"]["ground_truth"]) == (problem, "3")
-    said = capsys.readouterr().out
-    assert said.count("1 left out: a conversation of several turns (first") == 2
-    assert said.count("1 left out: it has an image (first") == 3
-    assert said.count("system messages are left out (1, the first in 1 rows: 'Add.')") == 2
-    assert build("--from", file, "--question", "T", "--answer", "A", "--name", "n", "--out", tmp_path, *ALL) == 0
-    (row,) = pq.read_table(tmp_path / "n_train.parquet").to_pylist()
-    assert row["reward_model"]["ground_truth"] == '["3"]'  # a user's function reads the text, such as a list of tests
 
 
 def test_a_folder_of_save_to_disk_is_not_ready_but_can_be_built_from(tmp_path):
