@@ -91,6 +91,9 @@ def build(args: argparse.Namespace) -> tuple[list[Path], bool]:
         of_split = [problem for problem in available if problem.split == split]
         drawn = random.Random(args.seed).sample(range(len(of_split)), len(of_split[:size]))
         problems += [of_split[n] for n in sorted(drawn)]
+    if not problems:
+        what = f"{args.origin or args.set_name}: no problem to write"
+        raise UserError(f"{what}; give other rows or columns, or raise --train-size or --test-size")
     if args.few_shot:
         problems = with_examples(problems, args.few_shot, template, args.seed)
     elif template is not None and template.count(QUESTION) != 1:

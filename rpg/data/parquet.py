@@ -83,8 +83,7 @@ def write(files: Mapping[Path, Sequence[Problem]], repeat: int = 1, template: st
 def write_set(out: Path, source: DataSet, problems: Sequence[Problem], template: str | None = None) -> list[Path]:
     """Write the files of a set in `out`, all or none; return them. An empty split of two has no file.
 
-    Raises UserError if there is no problem, or if a file of an earlier build, which may have the same problems, would
-    remain beside a new one.
+    Raises UserError if a file of an earlier build, which may have the same problems, would remain beside a new one.
     """
     files = {}
     for split, name in zip(("train", "test") if source.split == "both" else (source.split,), source.files, strict=True):
@@ -92,7 +91,5 @@ def write_set(out: Path, source: DataSet, problems: Sequence[Problem], template:
             files[out / name] = of_split
         elif (out / name).exists():
             raise UserError(f"{out / name} is of an earlier build; it may have the same problems: remove it")
-    if not files:
-        raise UserError(f"{source.name}: no problem to write; raise --train-size or --test-size")
     write(files, source.repeat, template)
     return [*files]

@@ -50,7 +50,7 @@ def problems_of(
         exclude: digests of problems to leave out.
 
     Raises:
-        UserError: an unknown column, an impossible split, or no usable row.
+        UserError: an unknown column, or an impossible split.
     """
     if own := [name for name in keep if name in OF_EXTRA_INFO]:
         raise UserError(f"--keep {own[0]}: the built row has its own {own[0]}; rename the column")
@@ -68,8 +68,6 @@ def problems_of(
     systems = Counter(problem.system for problem in problems if problem.system)
     for text, count in systems.most_common(1):
         print(f"note: {origin}: system messages are left out ({len(systems)}, the first in {count} rows: {text!r:.60})")
-    if not any(problem.split == "train" or source.split == "test" for problem in problems):
-        raise UserError(f"--from {origin}: no usable training row in {', '.join(rows)}; give another file or columns")
     if source.split != "both":
         if source.problems.isdigit() and len(problems) != int(source.problems):
             print(f"note: {source.name} has {source.problems} problems, the file {len(problems)}")
@@ -78,7 +76,7 @@ def problems_of(
         return problems
     if test_size is None:
         test_size = 0 if "test" in rows else round(TEST_SHARE * len(problems))
-    if test_size >= len(problems):
+    if test_size >= len(problems) > 0:
         raise UserError(f"--test-size {test_size}: must be below {len(problems)}, the number of usable rows")
     print(f"note: no usable test row: {test_size} of {len(problems)} problems become the test split (--test-size N)")
     drawn = set(random.Random(seed).sample(range(len(problems)), test_size))
@@ -92,7 +90,7 @@ def to_problem(source: DataSet, keep: Sequence[str], row: dict[str, Any], split:
     """
     if unknown := [name for name in (source.question, source.answer, *keep) if name not in row]:
         raise UserError(f"{place}: no column {unknown[0]!r}; it has {', '.join(map(repr, row)) or 'none'}")
-    if any(name.startswith("image") and value for name, value in row.items()):
+    if any(name.startswith("image") and value and value == value for name, value in row.items()):  # not NaN
         return "it has an image"
     text, answer, system = row[source.question], row[source.answer], ""
     if isinstance(text, str):

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from rpg.cli import main
+from rpg.data.data_command import table
 
 QUESTION, ANSWER, LEVEL = "Frage (de)", "Lösung!", "level, 1-5"
 OWN = ["--question", QUESTION, "--answer", ANSWER]
+NONE = ["--train-size", 0, "--test-size", 0]
 QA = ["--question", "Q", "--answer", "A", "--data-source", "MATH"]
 
 
@@ -80,7 +83,7 @@ TRAIN = [(f"What is {n} + 30?", str(n + 30)) for n in range(10)]
 LINES = [json.dumps({"Q": question, "A": answer}).encode() for question, answer in TRAIN]
 
 
-def write_splits(folder: Path, train: list[tuple[str, str]], test: list[tuple[str, str]]) -> Path:
+def write_splits(folder: Path, train: list[tuple[Any, str]], test: list[tuple[Any, str]]) -> Path:
     folder.mkdir()
     for split, rows in (("train", train), ("test", test)):
         lines = [json.dumps({"Q": question, "A": answer}) + "\n" for question, answer in rows]
@@ -90,14 +93,14 @@ def write_splits(folder: Path, train: list[tuple[str, str]], test: list[tuple[st
 
 def test_a_test_question_leaves_training_in_any_unicode_form(tmp_path: Path, capsys) -> None:
     trained, tested = "Is 5 - 3 caf\u00e9s?", "\ufeffIs\u00a05  \u2212\u200b 3 cafe\u0301s? "
-    folder = write_splits(tmp_path / "in", [*TRAIN, (trained, "2")], [(tested, "2"), ("1?", "1"), ("2?", "2")])
+    chat = [{"role": "system", "content": "Add."}, {"role": "user", "content": "1?"}]
+    folder = write_splits(tmp_path / "in", [*TRAIN, (trained, "2")], [(tested, "2"), (chat, "1"), ("2?", "2")])
     assert build("--from", folder, *QA, "--name", "n", "--out", tmp_path) == 0
     assert [len(rows) for rows in rows_of(tmp_path, "n").values()] == [10, 3]
     printed = capsys.readouterr().out
     assert "1 left out: repeats an earlier problem" in printed
+    assert "system messages are left out (1, the first in 1 rows: 'Add.')" in printed
     assert "split test; most frequent answer '2': 67%" in printed
-    assert build("--from", folder, *QA, "--name", "n", "--out", tmp_path, "--train-size", 4, "--test-size", 1) == 0
-    assert [len(rows) for rows in rows_of(tmp_path, "n").values()] == [4, 1]
 
 
 def test_sizes_draw_by_the_seed_and_keep_the_order(tmp_path: Path, capsys) -> None:
@@ -134,11 +137,9 @@ def test_sizes_draw_by_the_seed_and_keep_the_order(tmp_path: Path, capsys) -> No
     ("option", "written"),
     [("GSM8K", "gsm8k/n"), ("math", "MATH/n"), ("Math_DAPO", "math-dapo/n"), ("MATH/other", "MATH/other")],
 )
-def test_a_rule_is_found_in_any_spelling_and_the_set_stays_the_users(option: str, written: str, tmp_path: Path) -> None:
-    (tmp_path / "t.jsonl").write_bytes(b"\n".join(LINES))
-    options = ["--question", "Q", "--answer", "A", "--data-source", option, "--name", "n", "--out", tmp_path]
-    assert build("--from", tmp_path / "t.jsonl", *options) == 0
-    assert {row["data_source"] for rows in rows_of(tmp_path, "n").values() for row in rows} == {written}
+def test_a_rule_is_found_in_any_spelling_and_the_set_stays_the_users(option: str, written: str) -> None:
+    args = Namespace(set_name=None, origin="t.csv", question="Q", answer="A", data_source=option, name="n")
+    assert table(args).data_source == written
 
 
 def test_a_file_of_an_earlier_build_beside_a_new_one_is_refused(tmp_path: Path, capsys) -> None:
@@ -146,8 +147,9 @@ def test_a_file_of_an_earlier_build_beside_a_new_one_is_refused(tmp_path: Path, 
     options = ["--from", write_splits(tmp_path / "in", TRAIN, TRAIN[:3]), *QA, "--name", "n", "--out", tmp_path]
     assert build(*options) == 0
     before = {path: path.read_bytes() for path in tmp_path.glob("*.parquet")}
-    assert build(*options, "--train-size", 0) == 2
-    assert "n_train.parquet is of an earlier build" in capsys.readouterr().err
+    for size, said in ((["--train-size", 0], "n_train.parquet is of an earlier build"), (NONE, "no problem to write")):
+        assert build(*options, *size) == 2
+        assert said in capsys.readouterr().err
     assert {path: path.read_bytes() for path in tmp_path.glob("*.parquet")} == before
 
 
