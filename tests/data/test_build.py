@@ -13,7 +13,7 @@ from rpg.data.parquet import SCHEMA
 from rpg.data.template import format_prompt
 from rpg.registry.datasets import BY_NAME, PUBLISHED
 from rpg.rewards import JUDGES, compute_score, is_known
-from tests.builders.published_files import AIME24, FLAT, dapo_problem, dapo_row, write_rows
+from tests.builders.published_files import FLAT, dapo_problem, dapo_row, write_rows
 
 
 def build(name: str, source: Path, out: Path, *options: str) -> list[dict]:
@@ -103,18 +103,6 @@ def test_excluded_files_are_in_verls_schema(kind: str, tmp_path: Path, capsys: p
     train = build("dapo-math-17k-eng", write_rows(tmp_path / "d.parquet", rows), tmp_path, "--exclude", str(excluded))
     assert [row["extra_info"]["raw_problem"] for row in train] == ["Is that all?"]
     assert f"{excluded}: {len(texts)} problems" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("option", ["--from", "--exclude"])
-def test_unusable_input_is_named_and_nothing_written(
-    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "x.jsonl").write_text('{"problem": "", "answer": "1"}\n')
-    files = {"--from": str(write_rows(tmp_path / "good.parquet", AIME24)), option: str(tmp_path / "x.jsonl")}
-    arguments = [text for pair in files.items() for text in pair]
-    assert main(["data", "build", "aime24", *arguments, "--out", str(tmp_path / "out")]) == 2
-    assert "x.jsonl" in capsys.readouterr().err
-    assert not list(tmp_path.glob("out/*"))
 
 
 def test_through_datasets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

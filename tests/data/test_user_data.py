@@ -13,18 +13,8 @@ import pytest
 from rpg.cli import main
 from rpg.data.data_command import table
 
-QUESTION, ANSWER, LEVEL = "Frage (de)", "Lösung!", "level, 1-5"
-OWN = ["--question", QUESTION, "--answer", ANSWER]
 NONE = ["--train-size", 0, "--test-size", 0]
 QA = ["--question", "Q", "--answer", "A", "--data-source", "MATH"]
-
-
-def write_csv(path: Path) -> Path:
-    """Write ten questions, one of them three times (once with another answer), one without answer, one empty."""
-    rows = [f'"{n}, and one more?",{n + 1},{n % 3}' for n in range(10)]
-    rows += ['"0, and one  more?",1,0', '"0, and one more?",2,0', '"nothing",,0', '" ",7,0']
-    path.write_text("\n".join([f'"{QUESTION}",{ANSWER},"{LEVEL}"', *rows]) + "\n", encoding="utf-8")
-    return path
 
 
 def build(*arguments: object) -> int:
@@ -35,29 +25,30 @@ def rows_of(folder: Path, name: str) -> dict[str, list[dict[str, Any]]]:
     return {split: pq.read_table(folder / f"{name}_{split}.parquet").to_pylist() for split in ("train", "test")}
 
 
-def questions(rows: list[dict[str, Any]]) -> list[str]:
-    return [row["extra_info"]["raw_problem"] for row in rows]
-
-
 def test_a_csv_of_odd_columns_becomes_files_that_pass_the_check(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    table, template, reward = write_csv(tmp_path / "t.csv"), tmp_path / "prompt.txt", tmp_path / "mine.py"
+    """One question stands three times, once with another answer; one has no answer, one is empty."""
+    table, template, reward = (tmp_path / name for name in ("t.csv", "prompt.txt", "mine.py"))
+    lines = [f'"{n}, and one more?",{n + 1},{n % 3}' for n in range(10)]
+    lines += ['"0, and one  more?",1,0', '"0, and one more?",2,0', '"nothing",,0', '" ",7,0']
+    table.write_text("\n".join(['"Frage (de)",Lösung!,"level, 1-5"', *lines]) + "\n", encoding="utf-8")
     template.write_text("Q: {question}\nThink, then say {x}.")
     reward.write_text("def reward(solution_str, ground_truth):\n    return float(ground_truth in solution_str)\n")
-    options = [*OWN, "--name", "mine", "--test-rows", 3, "--template", template, "--keep", LEVEL, "--out", tmp_path]
+    columns = ["--question", "Frage (de)", "--answer", "Lösung!", "--keep", "level, 1-5"]
+    options = [*columns, "--name", "mine", "--test-rows", 3, "--template", template, "--out", tmp_path]
     assert build("--from", table, *options) == 0
     printed = capsys.readouterr().out
     for reason in ("with another answer", "empty answer", "empty problem"):
         assert any(" 1 left out" in line and reason in line for line in printed.splitlines())
     rows = rows_of(tmp_path, "mine")
     assert [len(rows["train"]), len(rows["test"])] == [7, 3]
-    assert sorted(questions(rows["train"] + rows["test"])) == [f"{n}, and one more?" for n in range(10)]
+    questions = [row["extra_info"]["raw_problem"] for row in rows["train"] + rows["test"]]
+    assert sorted(questions) == [f"{n}, and one more?" for n in range(10)]
     for row in rows["train"]:
         n = int(row["extra_info"]["raw_problem"].split(",")[0])
         assert row["data_source"] == "mine"
         assert row["reward_model"]["ground_truth"] == str(n + 1)
         assert row["prompt"] == [{"role": "user", "content": f"Q: {n}, and one more?\nThink, then say {{x}}."}]
-        assert row["extra_info"][LEVEL] == str(n % 3)
-        assert row["extra_info"]["split"] == "train"
+        assert (row["extra_info"]["level, 1-5"], row["extra_info"]["split"]) == (str(n % 3), "train")
     files = [str(tmp_path / f"mine_{split}.parquet") for split in ("train", "test")]
     assert main(["data", "check", *files, "--reward", str(reward)]) == 0
     assert main(["data", "check", *files]) == 1
@@ -197,11 +188,13 @@ def test_forms_of_a_table(tmp_path: Path, name: str, content: bytes, count: int)
         (["--keep", "answer_end"], "has its own answer_end"),  # would end a response's answer
         (["--test-size", 10], "--test-size 10"),
         (["--template", __file__], "--template: has {question} "),
+        (["--exclude", "t.csv"], "t.csv: no problem in it to exclude"),  # has not verl's columns
     ],
 )
-def test_an_impossible_option_is_refused(tmp_path: Path, capsys, option: list[str], said: str) -> None:
-    (tmp_path / "t.csv").write_bytes(TABLE)
-    assert build("--from", tmp_path / "t.csv", *QA, *option, "--out", tmp_path) == 2
+def test_an_impossible_option_is_refused(tmp_path: Path, capsys, monkeypatch, option: list[str], said: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("t.csv").write_bytes(TABLE)
+    assert build("--from", "t.csv", *QA, *option, "--out", tmp_path) == 2
     assert said in capsys.readouterr().err
     assert not list(tmp_path.glob("*.parquet"))
 
