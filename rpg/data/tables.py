@@ -90,7 +90,7 @@ def to_problem(source: DataSet, keep: Sequence[str], row: dict[str, Any], split:
     """
     if unknown := [name for name in (source.question, source.answer, *keep) if name not in row]:
         raise UserError(f"{place}: no column {unknown[0]!r}; it has {', '.join(map(repr, row)) or 'none'}")
-    if any(name.startswith("image") and value and value == value for name, value in row.items()):  # not NaN
+    if any(image and image == image for image in (row.get("image"), row.get("images"))):  # not NaN
         return "it has an image"
     text, answer, system = row[source.question], row[source.answer], ""
     if isinstance(text, str):

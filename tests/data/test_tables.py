@@ -62,7 +62,7 @@ TURNS = [USER, {"role": "assistant", "content": "3"}, {"role": "user", "content"
         ({"problem": format_prompt("1 + 2?")}, "1 + 2?"),
         ({"problem": "1 + 2?", "prompt": TURNS}, "1 + 2?"),  # a named column, not the prompt beside it
         ({"problem": "The angle in the figure?", "images": ["figure.png"]}, "it has an image"),
-        ({"problem": "1 + 2?", "image": None, "images": [], "image_1": float("nan")}, "1 + 2?"),
+        ({"problem": "1 + 2?", "image": None, "images": float("nan")}, "1 + 2?"),
         ({"problem": " \n"}, "empty problem"),
     ],
 )
