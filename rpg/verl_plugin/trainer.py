@@ -117,15 +117,9 @@ class RPGTrainer(PPOTrainer):
         return self._add_prompts_to_generate(num_prompts)
 
     def _build_replay_buffer(self) -> BatchByPrompt:
-        """Return verl's replay buffer, a BatchByPrompt (task_runner.py), connected to this trainer.
-
-        Raises:
-            TypeError: trainer.v1.sampler.custom_sampler is no BatchByPrompt.
-        """
+        """Return verl's replay buffer, a BatchByPrompt (task_runner.py), connected to this trainer."""
         buffer = super()._build_replay_buffer()
-        if not isinstance(buffer, BatchByPrompt):
-            ours = f"{BatchByPrompt.__module__}.{BatchByPrompt.__name__}"
-            raise TypeError(f"trainer.v1.sampler.custom_sampler={type(buffer).__name__}: derive it from {ours}")
+        assert isinstance(buffer, BatchByPrompt)
         buffer.config, buffer.counts = self.config, self._counts
         buffer.refill_fn, buffer.poll_interval = self._refill, self.config.rpg.poll_interval
         return buffer
