@@ -203,10 +203,11 @@ def load(directory: Path) -> Run:
     run = Run(directory, last, config, environment, notes)
     if config and not run.planned_steps and not value_at(config, "trainer.val_only"):
         notes.append(f"at step {run.step}, planned steps unknown (trainer.total_epochs)")
-    if run.step < (run.planned_steps or 0):
-        notes.append(f"at step {run.step} of {run.planned_steps}, still running or stopped early")
     if unscored := [*run.validations("reward").values()]:
         notes.append(f"{', '.join(unscored)}: validated without accuracy; a reward function returns acc beside score")
+    if run.step < (run.planned_steps or 0):
+        notes.append(f"at step {run.step} of {run.planned_steps}, still running or stopped early")
+        return run
     ends = run.accuracies.apply(pd.Series.last_valid_index)
     for step, benchmarks in ends[ends < run.step].groupby(ends).groups.items():
         notes.append(f"{', '.join(benchmarks)}: last validated at step {step}, the log ends at step {run.step}")

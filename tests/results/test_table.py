@@ -45,7 +45,6 @@ def test_before_last_best_and_early_stop(tmp_path):
     assert "| RPG-URKL | 0.1000 | 0.2000 | 0.3000 |" in markdown(table)
     assert [note.rpartition(": ")[2] for note in table.notes] == [
         "at step 6 of 10, still running or stopped early",
-        "last validated at step 4, the log ends at step 6",
     ]
 
 
