@@ -29,7 +29,7 @@ from rpg.dotted import put, value_at
 from rpg.files.atomic import CONFIG, ENVIRONMENT, METRICS, SAMPLES, append_record
 from rpg.registry.scripts import RECIPE
 from rpg.results.formats import show
-from rpg.results.runs import Run, judge_of, load, show_notes
+from rpg.results.runs import Run, find, judge_of, load, show_notes
 from rpg.results.table import build_table
 from rpg.rewards import JUDGES, OURS, Score, compute_score, sandbox, user_reward
 from rpg.rewards.extract import WRONG, blind_to, example
@@ -52,6 +52,7 @@ def run(args: argparse.Namespace) -> int:
     if args.scored.is_file():
         put(config := dict[str, Any](), FUNCTION, function_of(args.reward, args.judge or JUDGES[0]))
         return try_reward(reward_of(config), args.scored)
+    find([args.scored])  # which says that there is no run
     scored = load(args.scored)
     config = copy.deepcopy(scored.config)
     if args.reward or args.judge:

@@ -100,6 +100,9 @@ def test_rows_that_were_not_built_are_named(tmp_path, capsys, row):
     (file := tmp_path / "mine.jsonl").write_text(json.dumps(row) + "\n")
     assert score(file) == 2
     assert f"{file}: not in verl's schema; `rpg data build --from {file}`" in capsys.readouterr().err
+    file.unlink()
+    assert score(file) == 2
+    assert f"{file}: no such file or directory" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("section", "limit"), [({}, 300), ({"reward_limit": None}, None), ({"reward_limit": 5}, 5)])
