@@ -1,14 +1,15 @@
-"""SmolLM2-135M on sums up to 20 and on reasoning-gym's chain_sum: held-out accuracy and KL to the initial model."""
+"""SmolLM2-135M on sums up to 20 and two tasks of reasoning-gym: held-out accuracy and KL to the initial model."""
 
 from pathlib import Path
 
 from scripts.studies.common import load, markdown, picture
 
 KL = "actor/rpg_kl_k1"
+GYM = ("chain_sum", "needle_haystack")
 
 
 def tables() -> list[str]:
-    """Return Markdown, a row a seed: accuracy of sampled and greedy answers, and KL; for chain_sum by validation."""
+    """Return Markdown, a row a seed: accuracy of sampled and greedy answers, and KL; of GYM, accuracy by validation."""
     runs, metrics = load("pretrained")
     validated = metrics.accuracy.dropna()
     greedy = validated.groupby("run").last()
@@ -22,14 +23,16 @@ def tables() -> list[str]:
     initial = greedy["untrained-seed0"]
     accuracies = ["accuracy before", "after 30 steps", "largest fall", f"greedy (before: {initial:.3f})"]
     head = ["seed", *accuracies, "median KL", "highest KL"]
-    seeds = runs.seed[runs.arm == "chain_sum"].astype(int)
-    second = validated[seeds.index].unstack()
-    steps = ["chain_sum, seed", *(f"step {step}" for step in second.columns)]
-    by_step = [
-        [str(seed), *(f"{share:.3f}" if share == share else "" for share in second.loc[run])]
-        for run, seed in seeds.items()
-    ]
-    return [markdown(head, rows), markdown(steps, by_step)]
+    tables = [markdown(head, rows)]
+    for task in GYM:
+        seeds = runs.seed[runs.arm == task].astype(int)
+        shares = validated[seeds.index].unstack()
+        by_step = [
+            [str(seed), *(f"{share:.3f}" if share == share else "" for share in shares.loc[run])]
+            for run, seed in seeds.items()
+        ]
+        tables.append(markdown([f"{task}, seed", *(f"step {step}" for step in shares.columns)], by_step))
+    return tables
 
 
 def draw(out: Path) -> None:

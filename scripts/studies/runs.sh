@@ -2,7 +2,7 @@
 # The runs of a study, into docs/results/NAME.parquet; all but pretrained on the task of scripts/studies/chain.py.
 #   bash scripts/studies/runs.sh pretrained|study|penalty|factors|stability|ahead [OVERRIDE...]
 #   SEEDS="1 2" bash scripts/studies/runs.sh factors
-# pretrained: SmolLM2-135M on sums, five seeds (rpg/toy/smollm2.py), and on two tasks of reasoning-gym, three seeds each.
+# pretrained: SmolLM2-135M on sums, five seeds (rpg/toy/smollm2.py), and on two tasks of reasoning-gym, three each.
 # study: the twelve rows of the paper's table 8 and GRPO-corrected with 16 optimizer steps per batch as in the paper,
 #   three seeds; on six others two losses with exchanged advantages, and the methods that were highest and lowest.
 # penalty: GRPO with and without the overlong penalty of the eight rows, beside one of these (expectations.md, 7).
@@ -11,8 +11,8 @@
 #   which the release gives RPG-REINFORCE.
 # stability: eight losses with equal advantages and shaping at twice the learning rate.
 # ahead: rollouts four batches ahead, three choices of pi_old, with and without a clip (expectations.md, 2).
-# Three minutes per run on two cores, 14 of SmolLM2 (25 without AVX512-BF16). A finished run is kept, an interrupted one
-# resumes.
+# Three minutes per run on two cores, 14 of SmolLM2 (25 without AVX512-BF16), 27 on needle_haystack. A finished run is
+# kept, an interrupted one resumes.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
