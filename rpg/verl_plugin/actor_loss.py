@@ -115,8 +115,10 @@ def _sums(
     log_ratio = torch.full_like(log_prob, math.nan) if rollout is None else rollout - log_prob
     sampled = mask & log_ratio.isfinite()
     mass = (-log_ratio.double()).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp().masked_fill(~sampled, 0.0)
-    log_rho = (inputs.get("ref_log_prob", old).double() - old.double()).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
-    kl = torch.expm1(log_rho) - log_rho
+    kl = torch.zeros_like(weights)
+    if "ref_log_prob" in inputs:
+        log_rho = (inputs["ref_log_prob"].double() - old.double()).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
+        kl = torch.expm1(log_rho) - log_rho
     on_device = {
         "tokens": counted.sum(),
         "weight": weights.sum(),
