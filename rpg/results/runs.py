@@ -105,6 +105,11 @@ class Run:
         validates = value_at(self.config, "trainer.val_only")
         return None if validates else value_at(self.config, "trainer.total_training_steps")
 
+    @property
+    def steps_left(self) -> int:
+        """Planned steps that are not logged; 0 if their number is unknown."""
+        return max(0, (self.planned_steps or 0) - self.step)
+
     def series(self, metric: str) -> pd.Series:
         """Return the values of a metric by step; may be empty."""
         return self.frame.get(metric, pd.Series(dtype=float)).dropna().rename(None)
@@ -205,7 +210,7 @@ def load(directory: Path) -> Run:
         notes.append(f"at step {run.step}, planned steps unknown (trainer.total_epochs)")
     if unscored := [*run.validations("reward").values()]:
         notes.append(f"{', '.join(unscored)}: validated without accuracy; a reward function returns acc beside score")
-    if run.step < (run.planned_steps or 0):
+    if run.steps_left:
         notes.append(f"at step {run.step} of {run.planned_steps}, still running or stopped early")
         return run
     ends = run.accuracies.apply(pd.Series.last_valid_index)

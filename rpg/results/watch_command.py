@@ -63,17 +63,16 @@ def state(directory: Path) -> tuple[list[str], bool]:
         run = load(directory)
     except UserError as error:
         return [name, str(error)], has_ended
-    to_do = max(0, (run.planned_steps or 0) - run.step)
     progress = f"{run.step}/{run.planned_steps}" if run.planned_steps else f"step {run.step}"
-    if has_ended and to_do:
+    if has_ended and run.steps_left:
         progress += ", interrupted"
-    elif to_do and lock.is_file():
-        progress += f", {time_left(list(run.series(STEP_TIME)), to_do) or 'running'}"
+    elif run.steps_left and lock.is_file():
+        progress += f", {time_left(list(run.series(STEP_TIME)), run.steps_left) or 'running'}"
     values = [f"reward {rewards[run.step]:.3f}"] if run.step in (rewards := run.training_reward) else []
     values += [f"{name} {points.dropna().iloc[-1]:.3f}" for name, points in run.accuracies.items()]
     # a metric that became NaN is not shown
     values += [form.format(own[run.step]) for metric, form in SHOWN.items() if run.step in (own := run.series(metric))]
-    return [name, progress, *values], has_ended or (run.planned_steps is not None and not to_do)
+    return [name, progress, *values], has_ended or (run.planned_steps is not None and not run.steps_left)
 
 
 def show_answers(directory: Path, count: int, console: Console) -> None:

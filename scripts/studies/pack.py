@@ -14,7 +14,7 @@ import pyarrow
 from pyarrow import parquet
 
 from rpg.dotted import leaves
-from rpg.results.runs import Run, load_runs
+from rpg.results.runs import load_runs
 
 METRICS = (
     "critic/score/mean", "critic/score_before_filtering/mean", "actor/entropy", "actor/rpg_kl", "actor/rpg_kl_k1",
@@ -31,20 +31,15 @@ def is_accuracy(metric: str) -> bool:
     return metric.startswith("val-core/") and "/acc/mean@" in metric
 
 
-def is_unfinished(run: Run) -> bool:
-    """Return whether steps are missing at the end."""
-    return run.step < (run.planned_steps or 0)
-
-
 def main() -> None:
     """Write the file."""
     source, target = map(Path, sys.argv[1:])
     root = f"{Path.cwd()}/"
     loaded = load_runs([source])
-    for run in filter(is_unfinished, loaded):
+    for run in (run for run in loaded if run.steps_left):
         print(f"left out: {run.directory}: unfinished", file=sys.stderr)
     lines, settings = [], {}
-    for run in sorted((run for run in loaded if not is_unfinished(run)), key=lambda run: str(run.directory)):
+    for run in sorted((run for run in loaded if not run.steps_left), key=lambda run: str(run.directory)):
         # `rpg reproduce` puts runs into folders named runs
         name = "/".join(folder for folder in run.directory.relative_to(source).parts if folder != "runs")
         environment = json.loads((run.directory / "environment.json").read_text())
