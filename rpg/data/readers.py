@@ -103,12 +103,6 @@ def _placed(path: Path, rows: Iterable[Any]) -> Rows:
         raise UserError(f"{what}; correct it, or write the file again as UTF-8") from error
 
 
-def _note_missing_shards(files: list[str]) -> None:
-    """Print if the name of a split's first file counts more files than there are."""
-    if (shard := SHARD.search(Path(files[0]).name)) and int(shard[1]) > len(files):
-        print(f"note: {files[0]}: is one of {shard[1]} files by its name, of which {len(files)} are read")
-
-
 def _parquet(path: Path) -> Iterator[Any]:
     for batch in pq.ParquetFile(path).iter_batches(1024):
         yield from batch.to_pylist()

@@ -116,13 +116,14 @@ def _train(run: RunConfig, screen: Screen, server: "Preloaded | None") -> None:
     import ray
     from verl.utils.device import auto_set_device
 
+    from rpg.verl_plugin.cpu import PRELOADED_PYTHON
     from rpg.verl_plugin.task_runner import RPGTaskRunner
 
     config = OmegaConf.create(run.config)  # a copy: verl writes into its configuration
     auto_set_device(config)
     if server:
         runtime_env = config.ray_kwargs.ray_init.runtime_env
-        runtime_env.env_vars["RPG_PRELOADED_PYTHON"] = str(server.executable)
+        runtime_env.env_vars[PRELOADED_PYTHON] = str(server.executable)
         runtime_env.py_executable = shlex.quote(str(server.executable))  # Ray puts it into a shell command
         server.wait_for_early()  # avoid load while Ray's node starts
     _start_ray(run, config, server)

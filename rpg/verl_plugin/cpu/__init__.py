@@ -6,6 +6,8 @@ Of this package only this file is imported unless VERL_PLATFORM=cpu is set.
 import multiprocessing
 import os
 
+PRELOADED_PYTHON = "RPG_PRELOADED_PYTHON"  # executable of the import server, for vLLM's engine process
+
 
 def on_cpu() -> bool:
     """Return whether VERL_PLATFORM=cpu selects the platform of verl_platform.py."""
@@ -28,5 +30,5 @@ def vllm_plugin() -> None:
         layer.cpu_linear = torch.nn.functional.linear  # type: ignore[assignment]
 
     utils.dispatch_cpu_unquantized_gemm = unpacked
-    if python := os.environ.get("RPG_PRELOADED_PYTHON"):  # the import server (rpg/run/train.py)
+    if python := os.environ.get(PRELOADED_PYTHON):
         multiprocessing.set_executable(python)
