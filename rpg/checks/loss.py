@@ -48,10 +48,13 @@ def read_by_the_loss(run: RunConfig) -> Findings:
 
 
 def reference(run: RunConfig) -> Findings:
-    """The loss sees pi_ref, and an adapter's pi_ref is the policy that the run starts from."""
+    """The loss sees pi_ref, its renewal pi_theta, and an adapter's pi_ref is the policy that the run starts from."""
     mode = run.rpg.reference.mode
     if mode != "old" and run[LOSS_MODE] not in LOSSES:
         yield run.error(REFERENCE, f"is not read by {run.shown(LOSS_MODE)}", "choose an rpg method, or reference=old")
+    if mode == "kl_target" and run[f"{CORRECTION}.bypass_mode"]:
+        message = "would renew pi_ref by its KL to the rollouts' policy, which is older or another engine's"
+        yield run.error(REFERENCE, message, "use reference=every_k, or pi_old=recomputed or decoupled")
     if run[f"{MODEL}.lora_adapter_path"] and run.has_reference_model:
         message = "starts from the adapter, and pi_ref would be the base model"
         yield run.error(f"{MODEL}.lora_adapter_path", message, "merge it into the model, or leave the KL out")

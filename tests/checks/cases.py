@@ -93,6 +93,7 @@ CASES: dict[str, list] = {
     "reference": [
         ["reference=every_k", f"{M}.lora_rank=8"], ["method=grpo", f"{M}.lora_rank=8", f"{M}.lora_adapter_path=/a"],
         (["method=dapo", "reference=fixed"], ["rpg.reference.mode=fixed"]),
+        (["pi_old=behavior", "reference=kl_target"], ["rpg.reference.mode=kl_target"]),
     ],
     "updates": [["optim=schedulefree", f"{A}.optim.lr_warmup_steps=10"]],
     "corrections": [
