@@ -7,7 +7,7 @@ from rpg.checks.loss import ESTIMATOR, LOSS_MODE
 from rpg.checks.off_policy import SAMPLER, SCHEDULE, THRESHOLD, WEIGHT
 from rpg.config import verl_keys
 from rpg.config.run_config import RunConfig, logs_to
-from rpg.config.types import changed
+from rpg.config.types import non_defaults
 from rpg.config.verl_keys import ACTOR, CORRECTION, FSDP, FUNCTION, LOSS, MODEL, OPTIM, OVERLONG, REF, ROLLOUT, SEPARATE
 from rpg.diagnostics import Findings
 from rpg.rewards import OURS
@@ -93,7 +93,7 @@ def without_effect(run: RunConfig) -> Findings:
         if run[key] not in values:
             yield run.error(key, message, "remove it")
     for section, remedy in UNREAD.items():
-        for key in changed(run.config, section):
+        for key in non_defaults(run.config, section):
             yield run.error(key, "is not read by verl's FSDP engine and V1 trainer", remedy)
     for source, followers in verl_keys.FOLLOWERS.items():
         for key in followers:
@@ -102,11 +102,11 @@ def without_effect(run: RunConfig) -> Findings:
     for (switch, values), keys in READ_WITH.items():  # own code may read any
         if run[switch] in values or (run.rpg.external_lib and switch in (ESTIMATOR, LOSS_MODE)):
             continue
-        for key in changed(run.config, *keys):
+        for key in non_defaults(run.config, *keys):
             yield run.error(key, f"is not read with {run.shown(switch)}", "remove it")
     if run[f"{FUNCTION}.path"] != (ADAPTER if run.own_reward else OURS):
         yield run.error(f"{FUNCTION}.path", "follows from rpg.reward", "set rpg.reward=FILE")
-    for key in changed(run.config, f"{MODEL}.lora"):  # but rollouts read two
+    for key in non_defaults(run.config, f"{MODEL}.lora"):  # but rollouts read two
         if not key.endswith((".merge", ".fully_sharded_loras")):
             yield run.error(key, "is Megatron's: FSDP does not read it", f"set {MODEL}.lora_rank or {MODEL}.lora_alpha")
     passed = f"{ROLLOUT}.engine_kwargs.vllm.hf_overrides"

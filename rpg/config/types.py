@@ -57,7 +57,7 @@ def verl_defaults() -> dict[str, Any]:
     return {"model_engine": "dp", **made}  # type: ignore[dict-item]  # the file lacks the key that chose the groups
 
 
-def changed(config: dict[str, Any], *sections: str) -> Iterator[str]:
+def non_defaults(config: dict[str, Any], *sections: str) -> Iterator[str]:
     """Yield the keys at or below these whose values are not verl's defaults."""
     for key, value in leaves({section: value_at(config, section) for section in sections}):
         if value != value_at(verl_defaults(), key):
