@@ -19,7 +19,7 @@ def install() -> None:
     """Replace what verl looks up in the task runner's process."""
     from verl.trainer.ppo.v1 import trainer_base
 
-    from rpg.verl_plugin import replay_buffer, rollout, trainer
+    from rpg.verl_plugin import replay_buffer, trainer
 
     trainer_base.TRAINER_REGISTRY.update(trainer.TRAINERS)  # verl's register_trainer rejects a known name
     trainer_base.ReplayBuffer = replay_buffer.BatchByPrompt  # type: ignore[misc]
@@ -27,7 +27,6 @@ def install() -> None:
     reward_loop.RewardLoopWorker = RewardLoopWorker  # type: ignore[misc]
     metric_utils.bootstrap_metric = bootstrap_metric
     tracking.FileLogger = AppendingFileLogger  # type: ignore[assignment, misc]
-    rollout.install()  # verl imports external_lib only in its workers
 
 
 @ray.remote
