@@ -3,6 +3,11 @@
 # DOCS_SOURCE: address of the repository's files (https://github.com/OWNER/NAME/blob/main); without it, links to files
 # that are not pages become plain text.
 set -euo pipefail
+case $* in
+    '' | --serve) ;;
+    --help) sed -n '2,4s/^# //p' "$0"; exit ;;
+    *) { echo "docs.sh: unknown option $*"; sed -n '2,4s/^# //p' "$0"; } >&2; exit 2 ;;
+esac
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export PATH="$PWD/.venv/bin:$PATH"
 python scripts/stage_docs.py build/docs ${DOCS_SOURCE:+--source "$DOCS_SOURCE"}

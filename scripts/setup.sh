@@ -4,6 +4,11 @@
 # default is that of an existing .venv, else the first of python3.11, python3.12, python3 and python that fits, else one
 # that uv installs.
 set -euo pipefail
+case $* in
+    '') ;;
+    --help) sed -n '2,5s/^# //p' "$0"; exit ;;
+    *) { echo "setup.sh: unknown option $*"; sed -n '2,5s/^# //p' "$0"; } >&2; exit 2 ;;
+esac
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 . scripts/venv.sh

@@ -1,8 +1,11 @@
-"""scripts/setup.sh: Ctrl-C during a download."""
+"""scripts/setup.sh: Ctrl-C during a download; options of it and docs.sh."""
 
 import os
+import subprocess
 import time
 from pathlib import Path
+
+import pytest
 
 from tests.terminal import Terminal, with_environment
 
@@ -24,3 +27,13 @@ def test_ctrl_c_ends_a_download_and_its_helper(tmp_path):
     while with_environment("RPG_TEST_SETUP", str(tmp_path)) and time.monotonic() < until:
         time.sleep(0.1)
     assert with_environment("RPG_TEST_SETUP", str(tmp_path)) == []
+
+
+@pytest.mark.parametrize("script", ["setup.sh", "docs.sh"])
+def test_an_unknown_option_is_an_error_with_the_usage(script):
+    def run(option: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(["bash", ROOT / "scripts" / script, option], capture_output=True, text=True)
+
+    asked, mistaken = run("--help"), run("--clean")
+    assert (asked.returncode, mistaken.returncode) == (0, 2)
+    assert mistaken.stderr == f"{script}: unknown option --clean\n{asked.stdout}"
