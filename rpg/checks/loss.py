@@ -81,8 +81,11 @@ def updates(run: RunConfig) -> Findings:
     if run[aggregation] == "seq-mean-token-sum-norm" and run[scale] is None:
         message = f"with {run.shown(aggregation)}: verl divides by each micro-batch's longest response"
         yield run.error(scale, message, f"set it, for example to {run['data.max_response_length']}", "warning")
-    if run[f"{FSDP}.model_dtype"] in ("bf16", "bfloat16") and not run[f"{MODEL}.lora_rank"]:
-        message = f"with {run.shown(f'{OPTIM}.lr')}: steps below 1/512 of a weight are rounded away"
+    if run[LOSS_MODE] == "geo_mean":
+        message = "is verl's mean over each micro-batch, of which an update takes the sum: it grows with their number"
+        yield run.error(LOSS_MODE, message, "use another loss", "warning")
+    if run[f"{FSDP}.model_dtype"] not in ("fp32", "float32") and not run[f"{MODEL}.lora_rank"]:
+        message = f"with {run.shown(f'{OPTIM}.lr')}: steps below 1/512 (fp16: 1/4096) of a weight are rounded away"
         yield run.error(f"{FSDP}.model_dtype", message, "set mixed_precision.param_dtype instead", "warning")
     if run["trainer.val_only"]:
         return

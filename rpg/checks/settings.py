@@ -38,6 +38,7 @@ UNREAD = {
 } | dict.fromkeys((
     "actor_rollout_ref.nccl_timeout", f"{ROLLOUT}.agent.custom_async_server", f"{ROLLOUT}.over_sample_rate",
     f"{REF}.fsdp_config.dtype", "algorithm.use_pf_ppo", "algorithm.kl_ctrl.target_kl", "trainer.default_hdfs_dir",
+    "trainer.balance_batch", f"{ACTOR}.freeze_vision_tower",
 ), "remove it")  # fmt: skip
 # keys that change the training unasked: the values without an effect, and what happens with another
 FIXED = {

@@ -52,6 +52,7 @@ CASES: dict[str, list] = {
         ["actor_rollout_ref.nccl_timeout=3600"], [f"{R}.over_sample_rate=0.1"], ["trainer.esi_redundant_time=60"],
         [f"{R}.agent.custom_async_server.path=/s.py"], ["reward.sandbox_fusion.url=http://s"], [f"{R}.nnodes=1"],
         ["method=kl_in_reward", "algorithm.kl_ctrl.target_kl=0.05"], ["trainer.v1.sampler.custom_sampler.path=/s.py"],
+        ["trainer.balance_batch=false"], [f"{A}.freeze_vision_tower=true"],
     ],
     "mini_batches": [
         [f"{A}.ppo_mini_batch_size=24"], (["trainer.n_gpus_per_node=3"], [f"{A}.ppo_mini_batch_size=16"]),
@@ -162,7 +163,9 @@ WARNED: list[tuple[str, list[str], str | None]] = [
     ("without_effect", [f"+{M}.override_config.rope_theta=1e6"], f"{M}.override_config.rope_theta"),
     ("without_effect", [f"+{M}.override_config.a=1", f"+{R}.engine_kwargs.vllm.hf_overrides={{a:1}}"], None),
     ("updates", [f"{F}.model_dtype=bf16"], f"{F}.model_dtype=bf16: with {A}.optim.lr="),
+    ("updates", [f"{F}.model_dtype=fp16"], f"{F}.model_dtype=fp16: with {A}.optim.lr="),
     ("updates", [f"{F}.model_dtype=bf16", f"{M}.lora_rank=8"], None),
+    ("updates", ["method=null", f"{L}=geo_mean"], f"{L}=geo_mean: is verl's mean over each micro-batch"),
     ("updates", ["method=rpg", f"{R}.n=1"], f"{R}.n=1: with algorithm.adv_estimator=rpg"),
 ]
 
