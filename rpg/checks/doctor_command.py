@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from importlib import metadata
 from pathlib import Path
 
 import psutil
@@ -22,6 +21,7 @@ from rpg.names import ADVANTAGES
 from rpg.names import LOSSES as LOSS_NAMES
 from rpg.secrets import without_login
 from rpg.verl_plugin.resolvers import cpu_dtype
+from rpg.verl_plugin.version import installed
 
 # runs in a fresh process, like a worker, where only the installed entry point registers the plugin; verl swallows what
 # an entry point raises
@@ -76,9 +76,8 @@ def checked(name: str | None, overrides: list[str]) -> Iterator[tuple[str, list[
 
 def machine() -> Iterator[str]:
     """Yield lines about this machine; `rpg plan NAME` tells whether a run fits its GPUs."""
-    installed = {found.name.lower(): found.version for found in metadata.distributions()}
     memory, here, gpus = psutil.virtual_memory(), shutil.disk_usage(Path.cwd()), visible()
-    versions = [f"{name} {installed[name]}" for name in PACKAGES if name in installed]
+    versions = [f"{name} {version}" for name in PACKAGES if (version := installed(name))]
     yield f"packages  Python {sys.version.split()[0]}, {', '.join(versions)}"
     yield f"CPU       {os.cpu_count()} cores, multiplies in {cpu_dtype()}"
     yield f"memory    {memory.available / GB:.0f} of {memory.total / GB:.0f} GB free"

@@ -11,6 +11,7 @@ WITH_GROUPS = ("rpg", "grpo", "rloo", "opo", "gpg")  # estimators whose baseline
 CLIPS = dict.fromkeys(("sapo", "gpg", "dro", "kl_cov"), "none") | dict.fromkeys(
     ("gspo", "cispo", "clip_cov", "geo_mean"), "hard"
 )
+BATCH, MINI_BATCH, N = "data.train_batch_size", f"{ACTOR}.ppo_mini_batch_size", f"{ROLLOUT}.n"
 LOSS_MODE, REFERENCE, ESTIMATOR = f"{LOSS}.loss_mode", "rpg.reference.mode", "algorithm.adv_estimator"
 
 
@@ -69,21 +70,18 @@ def updates(run: RunConfig) -> Findings:
     In a batch's first update with pi_ref = pi_old w is 1, no clip acts, and the gradient of each of the four KLs is 0
     on average. Schedule-free takes it at another point; a behaviour policy is another engine's.
     """
-    free, epochs, batch = asked_for(run[f"{OPTIM}.optimizer_impl"]), f"{ACTOR}.ppo_epochs", run["data.train_batch_size"]
+    free, epochs, batch = asked_for(run[f"{OPTIM}.optimizer_impl"]), f"{ACTOR}.ppo_epochs", run[BATCH]
     usual = {"lr_scheduler_type": ("constant",), "lr_warmup_steps": (0, -1), "lr_warmup_steps_ratio": (0,)}
     for name, values in usual.items() if free else ():
         if run[f"{OPTIM}.{name}"] not in values:
             remedy = f"remove it; the warm-up is {OPTIM}.override_optimizer_config.warmup_steps"
             yield run.error(f"{OPTIM}.{name}", f"is verl's schedule, and {OPTIMIZER} has its own", remedy)
-    scale, aggregation, mini_batch, n = (
-        f"{ACTOR}.loss_scale_factor", f"{ACTOR}.loss_agg_mode", f"{ACTOR}.ppo_mini_batch_size", f"{ROLLOUT}.n",
-    )  # fmt: skip
+    scale, aggregation = f"{ACTOR}.loss_scale_factor", f"{ACTOR}.loss_agg_mode"
     if run[aggregation] == "seq-mean-token-sum-norm" and run[scale] is None:
         message = f"with {run.shown(aggregation)}: verl divides by each micro-batch's longest response"
         yield run.error(scale, message, f"set it, for example to {run['data.max_response_length']}", "warning")
     if run[LOSS_MODE] == "geo_mean":
-        message = "is verl's mean over each micro-batch, of which an update takes the sum: it grows with their number"
-        yield run.error(LOSS_MODE, message, "use another loss", "warning")
+        yield run.error(LOSS_MODE, "sums the means of micro-batches: their number counts", "use another", "warning")
     if run[f"{FSDP}.model_dtype"] not in ("fp32", "float32") and not run[f"{MODEL}.lora_rank"]:
         message = f"with {run.shown(f'{OPTIM}.lr')}: steps below 1/512 (fp16: 1/4096) of a weight are rounded away"
         yield run.error(f"{FSDP}.model_dtype", message, "set mixed_precision.param_dtype instead", "warning")
@@ -91,13 +89,13 @@ def updates(run: RunConfig) -> Findings:
         return
     moved = free or run["trainer.v1.trainer_mode"] == SEPARATE or run[f"{CORRECTION}.bypass_mode"]
     unmoved = run[LOSS_MODE] in LOSSES and run.rpg.reference.mode == "old" and run[f"{LOSS}.kl_coef"] != 0
-    if unmoved and not moved and run[epochs] * batch // run[mini_batch] == 1:
+    if unmoved and not moved and run[epochs] * batch // run[MINI_BATCH] == 1:
         message = (
-            f"is data.train_batch_size, with {run.shown(epochs)} and {run.shown(REFERENCE)}: in a batch's one update "
+            f"is {BATCH}, with {run.shown(epochs)} and {run.shown(REFERENCE)}: in a batch's one update "
             f"w is 1, neither clip nor rpg.kl_coef has an effect, and {run[LOSS_MODE]} is REINFORCE"
         )
         remedy = f"lower it to {max(batch // 4, 1)} for four updates, or use reference=fixed"
-        yield run.error(mini_batch, message, remedy, "warning")
-    if run[n] == 1 and run[ESTIMATOR] in WITH_GROUPS:
+        yield run.error(MINI_BATCH, message, remedy, "warning")
+    if run[N] == 1 and run[ESTIMATOR] in WITH_GROUPS:
         message = f"with {run.shown(ESTIMATOR)}: a group of one has no baseline, and the advantage is the reward"
-        yield run.error(n, message, "use 2 or more, or method=null with an estimator without groups", "warning")
+        yield run.error(N, message, "use 2 or more, or method=null with an estimator without groups", "warning")

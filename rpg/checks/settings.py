@@ -3,7 +3,7 @@
 A check is a function that preflight.py calls; the first sentence of its docstring is what must hold.
 """
 
-from rpg.checks.loss import ESTIMATOR, LOSS_MODE
+from rpg.checks.loss import BATCH, ESTIMATOR, LOSS_MODE, MINI_BATCH, N
 from rpg.checks.off_policy import SAMPLER, SCHEDULE, THRESHOLD, WEIGHT
 from rpg.config import verl_keys
 from rpg.config.run_config import RunConfig, logs_to
@@ -14,7 +14,6 @@ from rpg.rewards import OURS
 from rpg.rewards.user_reward import ADAPTER
 
 METRICS = ("acc", "score", "reward")  # keys that rpg.rewards returns, and verl's name of the reward
-BATCH, MINI_BATCH, N = "data.train_batch_size", f"{ACTOR}.ppo_mini_batch_size", f"{ROLLOUT}.n"
 ULYSSES = "ulysses_sequence_parallel_size"
 # keys and sections that verl's FSDP engine and V1 trainer do not read: the remedy
 UNREAD = {

@@ -91,18 +91,14 @@ def wandb_environment(config: dict[str, Any]) -> dict[str, str]:
     """Return W&B's variables: files go to the run's directory; without a key W&B is offline."""
     if not logs_to(config["trainer"]["logger"], "wandb"):
         return {}
-    variables = {"WANDB_DIR": config["trainer"]["default_local_dir"]}
-    if "WANDB_MODE" not in {*os.environ, *config["rpg"]["env"]} and not has_wandb_key():
-        variables["WANDB_MODE"] = "offline"
-    return variables
-
-
-def has_wandb_key() -> bool:
-    """Return whether W&B has a key for its server, in the environment or in ~/.netrc (`wandb login`)."""
     from requests.utils import get_netrc_auth
 
+    variables = {"WANDB_DIR": config["trainer"]["default_local_dir"]}
     server = os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")
-    return bool(os.environ.get("WANDB_API_KEY") or get_netrc_auth(server))
+    has_key = os.environ.get("WANDB_API_KEY") or get_netrc_auth(server)  # `wandb login` writes ~/.netrc
+    if "WANDB_MODE" not in {*os.environ, *config["rpg"]["env"]} and not has_key:
+        variables["WANDB_MODE"] = "offline"
+    return variables
 
 
 def export(run: RunConfig) -> list[str]:

@@ -165,7 +165,7 @@ WARNED: list[tuple[str, list[str], str | None]] = [
     ("updates", [f"{F}.model_dtype=bf16"], f"{F}.model_dtype=bf16: with {A}.optim.lr="),
     ("updates", [f"{F}.model_dtype=fp16"], f"{F}.model_dtype=fp16: with {A}.optim.lr="),
     ("updates", [f"{F}.model_dtype=bf16", f"{M}.lora_rank=8"], None),
-    ("updates", ["method=null", f"{L}=geo_mean"], f"{L}=geo_mean: is verl's mean over each micro-batch"),
+    ("updates", ["method=null", f"{L}=geo_mean"], f"{L}=geo_mean: sums the means of micro-batches"),
     ("updates", ["method=rpg", f"{R}.n=1"], f"{R}.n=1: with algorithm.adv_estimator=rpg"),
 ]
 
