@@ -30,6 +30,14 @@ class RPGEngine(ResponseHeadEngine, ScheduleFreeEngine, ConfiguredOptimizerEngin
 
     last_step_skipped = False
 
+    def _build_fsdp_module(self, module: torch.nn.Module) -> Any:
+        """As in verl, without dropout of model and adapter: an update's log-probs and ratios would be noisy."""
+        for part in module.modules():
+            for name, value in [*vars(part).items()]:
+                if isinstance(value, float) and "drop" in f"{type(part).__name__}.{name}".lower():  # Dropout.p, too
+                    setattr(part, name, 0.0)
+        return super()._build_fsdp_module(module)  # type: ignore[misc]
+
     def optimizer_step(self) -> float:
         """Call verl's optimizer step, which skips a step with a non-finite gradient norm; return that norm."""
         norm = super().optimizer_step()
