@@ -55,6 +55,8 @@ FIXED = {
     "actor_rollout_ref.hybrid_engine": ((True,), "puts the reference into another process than the actor"),
     f"{ACTOR}.{ULYSSES}": ((1,), f"also changes the reference; set fsdp_config.{ULYSSES} of each"),
     f"{REF}.{ULYSSES}": ((1,), f"is deprecated; set fsdp_config.{ULYSSES}"),
+    f"{MODEL}.use_shm": ((False,), "would take an earlier copy in /dev/shm for new weights of the same size"),
+    "data.use_shm": ((False,), "would take an earlier copy in /dev/shm for new rows of the same size"),
     f"{MODEL}.external_lib": (("rpg.verl_plugin.rollout",), "is our patches'; your own are rpg.external_lib=[FILE]"),
 }
 OF_ADAPTER = [f"{MODEL}.{name}" for name in ("lora_alpha", "target_modules", "exclude_modules")]

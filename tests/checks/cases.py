@@ -53,6 +53,7 @@ CASES: dict[str, list] = {
         [f"{R}.agent.custom_async_server.path=/s.py"], ["reward.sandbox_fusion.url=http://s"], [f"{R}.nnodes=1"],
         ["method=kl_in_reward", "algorithm.kl_ctrl.target_kl=0.05"], ["trainer.v1.sampler.custom_sampler.path=/s.py"],
         ["trainer.balance_batch=false"], [f"{A}.freeze_vision_tower=true"],
+        [f"{M}.use_shm=true"], ["data.use_shm=true"],
     ],
     "mini_batches": [
         [f"{A}.ppo_mini_batch_size=24"], (["trainer.n_gpus_per_node=3"], [f"{A}.ppo_mini_batch_size=16"]),
