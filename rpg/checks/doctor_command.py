@@ -19,6 +19,7 @@ from rpg.diagnostics import ABSENT, Diagnostic, Findings, Refused, fitted
 from rpg.gpu_host import visible
 from rpg.names import ADVANTAGES
 from rpg.names import LOSSES as LOSS_NAMES
+from rpg.plan import GB
 from rpg.secrets import without_login
 from rpg.verl_plugin.resolvers import cpu_dtype
 from rpg.verl_plugin.version import installed
@@ -32,7 +33,6 @@ from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGI
 print("\\nPROBE" + json.dumps([*POLICY_LOSS_REGISTRY, *map(str, ADV_ESTIMATOR_REGISTRY)]))
 """
 PACKAGES = ("verl", "torch", "vllm", "ray", "transformers", "flash-attn", "schedulefree")
-GB = 1e9
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -86,8 +86,7 @@ def machine() -> Iterator[str]:
         yield f"GPU {gpu.index}     {gpu.name}, {gpu.memory / GB:.0f} GB, driver {gpu.driver}"
     if not gpus:
         yield "GPU       none that nvidia-smi shows"
-    address = without_login(os.environ.get("RAY_ADDRESS") or "not set")
-    yield f"Ray       RAY_ADDRESS: {address}"
+    yield f"Ray       RAY_ADDRESS: {without_login(os.environ.get('RAY_ADDRESS') or 'not set')}"
 
 
 def plugin(probe: str) -> Findings:

@@ -3,12 +3,10 @@
 The group `pi_old` decides verl's keys, so that they agree (compose.py).
 """
 
-from math import ceil
-
 from rpg.checks.loss import ESTIMATOR, LOSS_MODE
 from rpg.config.run_config import RunConfig
 from rpg.config.verl_keys import CORRECTION, LOSS, MODEL, ROLLOUT, SEPARATE
-from rpg.diagnostics import Findings
+from rpg.diagnostics import Findings, shown
 from rpg.names import LOSSES, MOVING_REFERENCES
 
 SCHEDULE, SAMPLER = "trainer.v1.trainer_mode", "trainer.v1.sampler.max_off_policy"
@@ -42,15 +40,18 @@ def corrections(run: RunConfig) -> Findings:
             yield run.error(key, message, f"use pi_old=recomputed or decoupled, and {log_probs}=true")
 
 
-def asynchronous_pi_old(run: RunConfig) -> Findings:
-    """An RPG loss on asynchronous rollouts uses recomputed only if that is chosen by name.
+def recomputed_pi_old(run: RunConfig) -> Findings:
+    """An RPG loss on rollouts of an older or quantised policy uses recomputed only if that is chosen by name.
 
     Otherwise the weight from rollout policy to recomputed policy is silently missing.
     """
-    if run[SCHEDULE] != "sync" and run.rpg.pi_old is None and pi_old_of(run) == "recomputed":
-        message = "with pi_old recomputed biases the gradient by the age of the samples (docs/off-policy.md)"
-        remedy = "choose pi_old=behavior (without a clip), decoupled (with one) or recomputed by name, or schedule=sync"
-        yield run.error(SCHEDULE, message, remedy, "error" if run[LOSS_MODE] in LOSSES else "warning")
+    causes = {SCHEDULE: ("sync", "the age of the samples"), f"{ROLLOUT}.quantization": (None, "vLLM's rounding")}
+    for key, (usual, cause) in causes.items():
+        if run[key] != usual and run.rpg.pi_old is None and pi_old_of(run) == "recomputed":
+            message = f"with pi_old recomputed biases the gradient by {cause} (docs/off-policy.md)"
+            choices = "behavior (without a clip), decoupled (with one) or recomputed"
+            level = "error" if run[LOSS_MODE] in LOSSES else "warning"
+            yield run.error(key, message, f"choose pi_old={choices} by name, or set it to {shown(usual)}", level)
 
 
 def stale_responses(run: RunConfig) -> Findings:
@@ -70,7 +71,7 @@ def stale_responses(run: RunConfig) -> Findings:
         yield run.error("rpg.kl_scope", message, remedy)
     ahead = f"trainer.v1.{run[SCHEDULE]}.num_warmup_batches"
     oldest = run[f"{SAMPLER}_threshold"] if run[f"{SAMPLER}_strategy"] == "drop" else None
-    if oldest is not None and ceil(run[ahead]) + 1 > oldest:
+    if oldest is not None and run[ahead] + 1 > oldest:
         yield run.error(ahead, f"makes responses older than {SAMPLER}_threshold={oldest}: all are dropped", "lower it")
 
 

@@ -28,7 +28,7 @@ SETTINGS: tuple[Check, ...] = (
     loss.reference,
     loss.updates,
     off_policy.corrections,
-    off_policy.asynchronous_pi_old,
+    off_policy.recomputed_pi_old,
     off_policy.stale_responses,
     off_policy.separate_rollouts,
     off_policy.sampled_distribution,

@@ -105,7 +105,9 @@ CASES: dict[str, list] = {
         ["pi_old=behavior", LIMIT, f"{RS}=token_k1"], [LIMIT],
         ["~pi_old", f"{R}.calculate_log_probs=false", f"{IS}=token"],
     ],
-    "asynchronous_pi_old": [(["schedule=async"], ["trainer.v1.trainer_mode=colocate_async"])],
+    "recomputed_pi_old": [
+        (["schedule=async"], ["trainer.v1.trainer_mode=colocate_async"]), [f"{R}.quantization=fp8"],
+    ],
     "stale_responses": [
         RESPONSES, ([*RESPONSES, "pi_old=decoupled_sequence", f"{IS}_threshold=2.0"], ["rpg.kl_scope=response"]),
         ["schedule=async", "pi_old=behavior", "trainer.v1.colocate_async.num_warmup_batches=7.5"],

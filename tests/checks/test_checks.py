@@ -81,7 +81,7 @@ def assert_blamed(errors, blamed):
         ["judge=verified"],
         [f"{A}.use_kl_loss=true", f"{A}.kl_loss_coef=0.0"],
         ["reference=every_k", "schedule=async", "pi_old=behavior"],
-        ["pi_old=decoupled", f"{RS}='token_k1, seq_mean_k3'", f"{RS}_threshold='0.5_2,0.01'"],
+        ["pi_old=decoupled", f"{R}.quantization=fp8", f"{RS}='token_k1, seq_mean_k3'", f"{RS}_threshold='0.5_2,0.01'"],
         [f"+{A}.policy_loss.clip_branch=advantage", "clip=0.1_0.1", f"{A}.clip_ratio_c=3"],
         ["method=rpg_rf", "rpg.divergence=fkl", "reference=fixed", "rpg.kl_scope=response", "rpg.rho_bound=5"],
         ["pi_old=behavior", f"{R}.top_p=0.8", TRUNCATED],
