@@ -91,7 +91,7 @@ class Screen:
         note = self._note(data)
         self._bar.update(self._task, description="step", completed=step, note=note)
         if self._log and self._bar.disable:
-            self._say(f"step {step}/{self._total}  {self.time()}  {note}")
+            self._say(f"step {step}/{self._total or '?'}  {self.time()}  {note}")
 
     def _note(self, data: dict[str, Any]) -> str:
         validated: dict[str, list[float]] = {"acc": [], "reward": []}

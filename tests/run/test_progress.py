@@ -55,6 +55,7 @@ def test_progress_without_a_terminal(tmp_path):
     assert screen.progress == "step 2 of 9"
     text = shown(tmp_path, [{"critic/score/mean": 0.5, "val-core/x/reward/mean@1": -0.4}])[0]
     assert "test score -0.400 reward +0.50" in text
+    assert "step 1/?" in shown(tmp_path, [{}], **{"trainer.total_training_steps": None})[0]  # as many as epochs have
     # an advantage or log-prob that is NaN skips an optimizer step; the logger writes such metrics as null
     step = dict.fromkeys(("critic/advantages/max", "critic/advantages/min", "actor/rpg_kl", "val-core/x/acc/mean@1"))
     text, _ = shown(tmp_path, [{**step, "critic/score/mean": 0.5, "actor/pg_clipfrac": 0.1}])
