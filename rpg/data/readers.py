@@ -9,6 +9,7 @@ import json
 import logging
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 from pathlib import Path
@@ -104,7 +105,9 @@ def _placed(path: Path, rows: Iterable[Any]) -> Rows:
 
 
 def _parquet(path: Path) -> Iterator[Any]:
-    for batch in pq.ParquetFile(path).iter_batches(1024):
+    file = pq.ParquetFile(path)
+    _refuse_twins(file.schema_arrow.names)
+    for batch in file.iter_batches(1024):
         yield from batch.to_pylist()
 
 
@@ -117,8 +120,7 @@ def _csv(path: Path) -> Iterator[dict[str, str]]:
         reader = csv.reader(chain([first], file), delimiter=separator, skipinitialspace=True, strict=True)
         try:
             names = next(reader, [])
-            if len(named := [*filter(None, names)]) > len({*named}):
-                raise ValueError("two columns have the same name; rename one")
+            _refuse_twins(filter(None, names))
             for values in filter(None, reader):
                 if len(values) != len(names):
                     raise csv.Error(f"{len(values)} values for {len(names)} columns")
@@ -134,9 +136,9 @@ def _json(path: Path) -> Iterator[Any]:
         lines = filter(str.strip, file)
         first = next(lines, "[]")
         try:
-            rows = chain([json.loads(first)], map(json.loads, lines))
+            rows = chain([_value(first)], map(_value, lines))
         except ValueError:  # one value in several lines
-            rows = iter([json.loads(first + file.read())])
+            rows = iter([_value(first + file.read())])
         begin, names = list(islice(rows, 2)), dict[str, None]()
         for row in chain(begin if len(begin) > 1 else _table_in(begin[0]), rows):
             if not isinstance(row, dict):
@@ -154,6 +156,23 @@ def _table_in(value: Any) -> list[Any]:
     if len(tables) > 1:
         raise ValueError(f"has {' and '.join(tables)}; write a file of each, train.jsonl and test.jsonl")
     return next(iter(tables.values()), [value])
+
+
+def _value(text: str) -> Any:
+    """Return the value of a JSON text."""
+
+    def row(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        _refuse_twins(name for name, _ in pairs)
+        return dict(pairs)
+
+    return json.loads(text, object_pairs_hook=row)
+
+
+def _refuse_twins(names: Iterable[str]) -> None:
+    """Raise ValueError for two columns of one name: the second would replace the first."""
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise ValueError(f"{count} columns are named {name!r}; rename one")
 
 
 def _opened(path: Path) -> Any:

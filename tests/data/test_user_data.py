@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import datasets
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -154,6 +155,7 @@ def test_a_test_split_without_rows_is_named_and_its_remedy_works(tmp_path: Path,
 
 TABLE = b"Q,A\n" + b"".join(b"What is %d + 1?,%d\n" % (n, n + 1) for n in range(10))
 SPREADSHEET = TABLE.replace(b",", b";").replace(b"\n", b";;\r\n") + b";;;\r\n"  # empty columns, and an empty row
+pq.write_table(pa.table([["1?"], ["1"], ["9"]], ["Q", "A", "A"]), TWINS := pa.BufferOutputStream())
 OBJECTS = b"[" + b",".join(LINES) + b"]"
 
 
@@ -206,7 +208,9 @@ def test_an_impossible_option_is_refused(tmp_path: Path, capsys, monkeypatch, op
         ("t.tsv.gz", gzip.compress(b'Q,A\n"1 + 1?,2\n"2 + 2?",4\n', mtime=0), "line 3: "),
         ("t.csv", TABLE + b"What, then?,1\n", "line 12: 3 values"),
         ("t.csv", TABLE + b"What is\n1 + 2?,3\n", "line 12: 1 values"),
-        ("t.csv", TABLE.replace(b"Q,A", b"A,A"), "two columns have the same name"),
+        ("t.csv", TABLE.replace(b"Q,A", b"A,A"), "2 columns are named 'A'"),
+        ("t.jsonl", b'{"Q": "1?", "A": "1", "A": "9"}', "2 columns are named 'A'"),
+        ("t.parquet", TWINS.getvalue().to_pybytes(), "2 columns are named 'A'"),
         ("t.jsonl", b"\n".join([*LINES, b'{"Q": ']), "row 9: this or the next row"),
         ("t.json", b'[{"Q": "1?", "A": "1", "K": 1}, {"Q": "2?", "A": "2", "K": "x"}]', "--keep K: its values have"),
         ("t.json", b'["1?", "2?"]', "'1?' has no column names"),
@@ -218,7 +222,7 @@ def test_what_a_file_needs_is_said(tmp_path: Path, capsys, name: str, content: b
     keep = ["--keep", "K"] if b'"K"' in content else []
     assert build("--from", tmp_path / name, *QA, *keep, "--out", tmp_path) == 2
     assert said in capsys.readouterr().err
-    assert not list(tmp_path.glob("*.parquet"))
+    assert not list(tmp_path.glob("t_*.parquet"))
 
 
 def test_a_folder_of_save_to_disk_is_not_ready_but_can_be_built_from(tmp_path):
