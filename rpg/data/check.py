@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from rpg.data.prompts import load_tokenizer, prompt_lengths
 from rpg.data.readers import read_file
-from rpg.data.tables import answer_text, as_integer_text, digest, without_solution
+from rpg.data.tables import NESTED, answer_text, as_integer_text, digest, without_solution
 from rpg.data.template import problem_of, question
 from rpg.diagnostics import ABSENT, Diagnostic, Diagnostics, Level, UserError, fitted, shown
 from rpg.registry.datasets import is_gym, of_source
@@ -186,7 +186,8 @@ def fault_of_truths(
         truth = model.get("ground_truth") if isinstance(model, dict) and isinstance(extra, dict | None) else None
         if isinstance(source, str) and is_known(source) and isinstance(truth, str | int | float):
             text, rule = as_text(truth), of_source(source)
-            stated = without_solution(answer_text(text, str(path)))
+            # of ["3"] a model writes 3
+            stated = text[2:-2] if NESTED.match(text) else without_solution(answer_text(text, str(path)))
             stated = (as_integer_text(stated) if rule and rule.has_integers else "") or stated
             # math-verify looks for a formula, or a list, in dollars
             forms = [stated, f"${stated}$"] if any(sign in stated for sign in "\\^_,") else [stated]

@@ -1,14 +1,11 @@
 """The problems of a table of questions and answers: a published set, or a user's own. Each once, as text."""
 
-import ast
 import hashlib
-import json
 import random
 import re
 import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
 from numbers import Real
@@ -28,8 +25,8 @@ from rpg.rewards.extract import ANSWER_END, IN_DOLLARS, LAST_LINE, boxes, last_l
 
 # CJK ideographs, kana and hangul; full-width punctuation alone also occurs in English rows
 NOT_ENGLISH = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0002fa1f]")
-STRUCT = re.compile(r"""\{['"](?:.*['"])?ground_truth['"]:""", re.DOTALL)  # as pandas writes a struct to a CSV
-LISTS = ('["', "['")  # a list as text, in Skywork-OR1; for a user's function it may be tests
+# a list or verl's struct as text, as pandas writes them to a CSV; for a user's function it may be tests
+NESTED = re.compile(r"""\[['"]|\{['"](?:.*['"])?ground_truth['"]:""", re.DOTALL)
 CHAT = re.compile(r"""\[\s*\{\s*['"](?:role|content|from|value)['"]""")  # as pandas writes a list of messages to a CSV
 DEGREES = re.compile(r"\s*(?:\^\s*\{?\s*\\circ\s*\}?|°)$")  # the answer to II-5 of AIME 2025 has them
 HYPHENS = str.maketrans("\u2212\u2010\u2011", "---")
@@ -105,8 +102,7 @@ def to_problem(source: DataSet, keep: Sequence[str], row: dict[str, Any], split:
         text = f"{row[source.context].strip()}\n\n{text}"
     if source.repository and isinstance(answer, list):  # OlympiadBench: an element per part of the answer
         answer = ", ".join(answer_text(part, place) for part in answer)
-    has_rule = of_source(source.data_source) is not None
-    truth = answer_text(answer, place, has_rule)
+    truth = answer_text(answer, place)
     if text is None or text != text or (isinstance(text, str) and not text.strip()):  # NaN
         return "empty problem"
     if not isinstance(text, str) or CHAT.match(text):
@@ -114,7 +110,9 @@ def to_problem(source: DataSet, keep: Sequence[str], row: dict[str, Any], split:
         raise UserError(f"{place}, question: {text!r:.80} is a {kind}; write it as text, a chat in parquet or JSON")
     if source.split != "both" and NOT_ENGLISH.search(text):
         return "not English"
-    if has_rule:
+    if of_source(source.data_source) is not None:  # a rule of rpg compares the answer
+        if NESTED.match(truth):
+            raise UserError(f"{place}, answer: {truth!r:.80} is a list or struct in a text; write the answer alone")
         solution, truth = truth, without_solution(truth)
         if source.solution == "boxed" and truth == solution:
             return "no boxed answer"
@@ -125,38 +123,30 @@ def to_problem(source: DataSet, keep: Sequence[str], row: dict[str, Any], split:
     return Problem(source.data_source, text.strip(), truth, split, {name: row[name] for name in keep}, system=system)
 
 
-def answer_text(answer: Any, place: str, has_rule: bool = True) -> str:
-    """Return an answer as text: no ".0" for integers, "0" for -0.0, no $...$. Raises UserError for another value.
-
-    has_rule: a rule of rpg compares it, so a list of one as JSON text is that one; to a user's function it is a text.
-    """
+def answer_text(answer: Any, place: str) -> str:
+    """Return an answer as text: no ".0" for integers, "0" for -0.0, no $...$. Raises UserError for another value."""
     if answer is None or answer != answer:  # NaN
         return ""
-    if isinstance(answer, float) and abs(answer) >= 2**53:
-        raise UserError(f"{place}, answer: {answer:.0f}, read as a float, may have lost digits; write it as text")
-    if isinstance(answer, str) and (STRUCT.match(answer) or (has_rule and answer.startswith(LISTS))):
-        answer = value_of(answer, place)
+    if isinstance(answer, float) and has_lost_digits(answer):
+        raise UserError(f"{place}, answer: {answer!r}, read as a float, may have lost digits; write it as text")
     if isinstance(answer, dict) and "ground_truth" in answer:  # verl's schema, in which DAPO-Math-17k is published
-        return answer_text(answer["ground_truth"], place, has_rule)
+        return answer_text(answer["ground_truth"], place)
     if isinstance(answer, list) and len(answer) == 1:
-        return answer_text(answer[0], place, has_rule)
+        return answer_text(answer[0], place)
     if isinstance(answer, bool) or not isinstance(answer, (str, Real, Decimal)):
         raise UserError(f"{place}, answer: {answer!r:.80} is a {type(answer).__name__}; write it as text or a number")
-    if isinstance(answer, str):
-        return IN_DOLLARS.sub(r"\1", answer.strip())
-    single = np.float32(answer)  # 0.1 in single precision is 0.10000000149
-    return as_text(single if float(single) == answer and answer % 1 != 0 else answer)
+    return IN_DOLLARS.sub(r"\1", answer.strip()) if isinstance(answer, str) else as_text(answer)
 
 
-def value_of(text: str, place: str) -> Any:
-    """Return the value of a JSON text or of a Python literal. Raises UserError for another text."""
-    with suppress(ValueError):
-        return json.loads(text)
-    with suppress(ValueError, SyntaxError):
-        value = ast.literal_eval(text)
-        if repr(value) == text:  # Python reads a list of numpy's, ['3' '4'], as ['34']
-            return value
-    raise UserError(f"{place}, answer: {text!r:.80} is a list or struct in a text; write it as text, or to parquet")
+def has_lost_digits(number: float) -> bool:
+    """Return whether a float may be another number than the one written: from 2**53 on, or in single precision.
+
+    0.1 of a column in single precision is 0.10000000149011612; 1500000.8 is 1500000.75.
+    """
+    if abs(number) >= 2**53:
+        return True
+    single = np.float32(number)
+    return number % 1 != 0 and float(single) == number and str(single) != str(number)
 
 
 def without_solution(truth: str) -> str:
