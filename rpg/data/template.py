@@ -1,17 +1,14 @@
 """The release's prompt template, a fixed text around every problem; the problem in the prompt of a row."""
 
+import re
 from typing import Any
 
 PREFIX = (
     "Solve the following math problem step by step. The last line of your response should be of the form "
     "Answer: $Answer (without quotes) where $Answer is the answer to the problem.\n\n"
 )
-# of verl's script for MATH, of Qwen's prompt, and of Eurus-2-RL, whose rows have no raw_problem
-OTHER_SUFFIXES = (
-    "Let's think step by step and output the final answer within \\boxed{}.",
-    "Please reason step by step, and put your final answer within \\boxed{}.",
-    "\n\nPresent the answer in LaTex format: \\boxed{Your answer}",
-)
+# the end of prompts without raw_problem: of verl's script for MATH, of Qwen's prompt, and of Eurus-2-RL
+ASKS_FOR_BOX = re.compile(r"(?:Let's think|Please reason|Present the answer)[^.\n]*\\boxed\{[^{}]*\}\.?\s*$")
 SUFFIX = '\n\nRemember to put your answer on its own line after "Answer:".'
 QUESTION = "{question}"  # placeholder of the problem in a custom template
 
@@ -36,9 +33,7 @@ def problem_of(row: dict[str, Any]) -> str | None:
 
 def bare(text: str) -> str:
     """Return a text without the template of the release, or the suffix of another."""
-    for suffix in (SUFFIX, *OTHER_SUFFIXES):
-        text = text.removesuffix(suffix)
-    return text.removeprefix(PREFIX).strip()
+    return ASKS_FOR_BOX.sub("", text.removesuffix(SUFFIX)).removeprefix(PREFIX).strip()
 
 
 def question(row: dict[str, Any]) -> str | None:
