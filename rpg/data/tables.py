@@ -53,7 +53,10 @@ def problems_of(
         raise UserError(f"--keep {own[0]}: the built row has its own {own[0]}; rename the column")
     rows = read(origin)
     if source.split != "both":
-        rows = {source.split: rows.get(source.hub_split) or next(iter(rows.values()))}
+        split = source.hub_split if len(rows) > 1 else next(iter(rows))
+        if split not in rows:
+            raise UserError(f"{origin}: has no split {split}, only {', '.join(rows)}; give the file to read")
+        rows = {source.split: rows[split]}
     elif unused := sorted(rows.keys() - {"train", "test"}):
         print(f"note: {origin}: split {', '.join(unused)} is not used; to use it, rename it to train or test")
     results = (  # test questions are left out of the training split

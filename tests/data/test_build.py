@@ -105,11 +105,15 @@ def test_excluded_files_are_in_verls_schema(kind: str, tmp_path: Path, capsys: p
     assert f"{excluded}: {len(texts)} problems" in capsys.readouterr().out
 
 
-def test_through_datasets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_through_datasets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     """`datasets` loads a folder like a repository of the hub: same call, same streaming."""
     source, rows = PUBLISHED["minerva-math"], FLAT["minerva-math"]
-    write_rows(tmp_path / f"repository/{source.hub_split}-00000-of-00001.parquet", rows)
+    file = write_rows(tmp_path / f"repository/{source.hub_split}-00000-of-00001.parquet", rows)
     local = dataclasses.replace(source, repository=str(tmp_path / "repository"))
     monkeypatch.setitem(data_command.PUBLISHED, source.name, local)
     assert main(["data", "build", source.name, "--out", str(tmp_path / "out")]) == 0
     assert pq.read_metadata(tmp_path / "out/minerva-math.parquet").num_rows == len(rows)
+    write_rows(file.with_name("validation.parquet"), rows)
+    file.rename(file.with_name("train.parquet"))
+    assert main(["data", "build", source.name, "--out", str(tmp_path / "other")]) == 2
+    assert "has no split test, only train, validation" in capsys.readouterr().err
