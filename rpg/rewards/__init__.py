@@ -103,7 +103,7 @@ def utf8(text: str) -> str:
 
 
 def as_text(truth: Any) -> str:
-    """Return a text, or a number as a data set would write it: 27.0 is "27", -0.0 "0"."""
-    if isinstance(truth, str):
-        return truth
+    """Return a text or True as it is written, a number as a data set would write it: 27.0 is "27", -0.0 "0"."""
+    if isinstance(truth, str | bool):
+        return str(truth)
     return str(int(truth)) if isinstance(truth, Integral) else f"{EXACT.add(EXACT.normalize(Decimal(str(truth))), 0):f}"

@@ -28,6 +28,7 @@ def test_keys_and_types_are_those_of_both_judges(judge: str) -> None:
 
 @pytest.mark.parametrize("judge", JUDGES)
 def test_truths_that_are_numbers(judge: str) -> None:
+    assert compute_score("MATH", "Answer: 1", True, judge=judge)["acc"] == 0.0
     for truth in (27, 27.0):
         assert example(truth, "Answer:").endswith("Answer: 27")  # what `rpg score` tries
         assert compute_score("amc23", "Answer: 27", truth, judge=judge)["acc"] == 1.0
