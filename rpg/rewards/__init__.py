@@ -76,14 +76,12 @@ def compute_score(
 def gym_score(response: str, extra_info: Mapping[str, Any]) -> Score:
     """Score a response by reasoning-gym: {"score": the library's, 0 to 1, "acc": 1.0 if it is 1, "pred": the answer}.
 
-    0 if the library takes too long. Raises KeyError for a row without the library's entry (rpg.data.gym).
+    0 if the library takes too long, as in a task that runs the answer as Python. Raises KeyError for a row without the
+    library's entry (rpg.data.gym).
     """
     answer = few_shot_answer(response, extra_info)
     tagged = response if answer is None else f"<answer>{answer}</answer>"
-    try:
-        score, pred = gym_sandbox.call(tagged, extra_info[GYM], limit=release.TIME_LIMIT)
-    except (TimeoutError, ConnectionError):  # a task that runs the answer as Python
-        score, pred = 0.0, ""
+    score, pred = release.judge_expression(tagged, extra_info[GYM], library=gym_sandbox)
     return {"score": score, "acc": float(score >= 1), "pred": utf8(pred)}
 
 

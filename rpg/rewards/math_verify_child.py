@@ -12,7 +12,7 @@ TRUTH_READERS = [LatexExtractionConfig()]
 RESPONSE_READERS = [ExprExtractionConfig(), LatexExtractionConfig()]
 
 
-def answer(truth: str, response: str) -> tuple[bool, str]:
+def answer(response: str, truth: str) -> tuple[bool, str]:
     """Return whether a response is correct, and the text of its parsed answer. math-verify's alarms are off."""
     try:
         wanted = parse(f"\\boxed{{{truth}}}", TRUTH_READERS, parsing_timeout=None)  # type: ignore[arg-type]
@@ -28,4 +28,4 @@ def answer(truth: str, response: str) -> tuple[bool, str]:
 def warm_up() -> None:
     """Judge one answer, which loads the parsers."""
     logging.disable(logging.CRITICAL)  # math-verify warns that its time limits are off
-    answer("2\\sqrt{3}", "$\\sqrt{12}$")
+    answer("$\\sqrt{12}$", "2\\sqrt{3}")

@@ -44,14 +44,16 @@ def text_rule() -> Callable[[str, str], tuple[bool, str]]:
     return module.is_correct_minerva
 
 
-def judge_expression(response: str, truth: str, time_limit: float = TIME_LIMIT) -> tuple[bool, str]:
-    """Return math-verify's verdict on the whole response, and the parsed answer.
+def judge_expression(
+    response: str, truth: str, time_limit: float = TIME_LIMIT, library: Sandbox = sandbox
+) -> tuple[float, str]:
+    """Return math-verify's verdict on the whole response, and the parsed answer; or another library's score.
 
-    (False, "") if it takes more than `time_limit` seconds, or more memory than its process may.
+    (0.0, "") if it takes more than `time_limit` seconds, or more memory than its process may.
     """
     try:
-        return sandbox.call(truth, response, limit=time_limit)
+        return library.call(response, truth, limit=time_limit)
     except (TimeoutError, ConnectionError) as error:
         why = str(error) or f"took more than {time_limit:g} s"
     logger.warning("response not judged, %s: ...%r, truth %.80r", why, response[-80:], truth)
-    return False, ""
+    return 0.0, ""
