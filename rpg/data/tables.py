@@ -28,9 +28,9 @@ NOT_ENGLISH = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af
 # a list or verl's struct as text, as pandas writes them to a CSV; for a user's function it may be tests
 NESTED = re.compile(r"""\[['"]|\{['"](?:.*['"])?ground_truth['"]:""", re.DOTALL)
 CHAT = re.compile(r"""\[\s*\{\s*['"](?:role|content|from|value)['"]""")  # as pandas writes a list of messages to a CSV
-DEGREES = re.compile(r"\s*(?:\^\s*\{?\s*\\circ\s*\}?|°)$")  # the answer to II-5 of AIME 2025 has them
 HYPHENS = str.maketrans("\u2212\u2010\u2011", "---")
-INTEGER = re.compile(r"[+-]?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.0*)?")
+# with degrees, as in the answer to II-5 of AIME 2025
+INTEGER = re.compile(r"([+-]?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+))(?:\.0*)?\s*(?:\^\s*\{?\s*\\circ\s*\}?|°)?")
 TEST_SHARE = 0.1
 OF_EXTRA_INFO = (*SCHEMA.field("extra_info").type.names, ANSWER_END)
 
@@ -161,8 +161,8 @@ def without_solution(truth: str) -> str:
 
 def as_integer_text(text: str) -> str:
     """Return "27" for "27", "27.0", "027" and "27^\\circ", "1000" for "1,000", and "" for anything but an integer."""
-    digits = DEGREES.sub("", text).strip()
-    return str(int(digits.partition(".")[0].replace(",", ""))) if INTEGER.fullmatch(digits) else ""
+    integer = INTEGER.fullmatch(text.strip())
+    return str(int(integer[1].replace(",", ""))) if integer else ""
 
 
 def digest(text: str) -> bytes:
