@@ -7,7 +7,6 @@ import csv
 import glob
 import json
 import logging
-import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -22,7 +21,6 @@ from rpg.diagnostics import UserError
 
 SEPARATORS = (",", ";", "\t", "|")
 HUB = "hub:"
-SHARD = re.compile(r"-of-0*([1-9][0-9]*)\b")  # of train-00000-of-00002.parquet
 Rows = Iterator[tuple[str, dict[str, Any]]]
 
 
@@ -41,9 +39,6 @@ def read(origin: str | Path) -> dict[str, Rows]:
         return {str(split): _placed(path, rows) for split, rows in splits.items()}
     is_file = not path.is_dir() and not str(origin).startswith(HUB)
     tables = {"train": [str(path)]} if is_file else _tables_of(str(origin), path)
-    for files in filter(None, tables.values()):
-        if (shard := SHARD.search(Path(files[0]).name)) and int(shard[1]) > len(files):
-            print(f"note: {files[0]}: is one of {shard[1]} files by its name, of which {len(files)} are read")
     return {split: chain.from_iterable(map(read_file, files)) for split, files in tables.items()}
 
 

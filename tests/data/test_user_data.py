@@ -64,9 +64,7 @@ def test_gsm8k_takes_the_number_behind_the_mark(tmp_path: Path, capsys: pytest.C
         lines = [json.dumps({"question": f"{split} {n}?", "answer": one}) for n, one in enumerate(answers)]
         (folder / f"{split}-00000-of-00002.jsonl").write_text("\n".join(lines))
     assert build("gsm8k", "--from", folder, "--out", tmp_path) == 0
-    said = capsys.readouterr().out
-    assert "1 left out: answer is not an integer" in said
-    assert said.count("-00000-of-00002.jsonl: is one of 2 files by its name, of which 1 are read") == 2
+    assert "1 left out: answer is not an integer" in capsys.readouterr().out
     rows = rows_of(tmp_path, "gsm8k")
     assert [row["reward_model"]["ground_truth"] for row in rows["train"] + rows["test"]] == ["6", "1200", "-4"]
 
@@ -102,19 +100,8 @@ def test_sizes_draw_by_the_seed_and_keep_the_order(tmp_path: Path, capsys) -> No
     for origin in (folder, folder / "train.jsonl"):  # whose test problems are drawn, too
         drawn = []
         for seed in (0, 0, 1):
-            options = [
-                "--train-size",
-                4,
-                "--test-size",
-                5,
-                "--seed",
-                seed,
-                "--name",
-                "n",
-                "--out",
-                tmp_path / str(seed),
-            ]
-            assert build("--from", origin, *QA, *options) == 0
+            sizes = ["--train-size", 4, "--test-size", 5, "--seed", seed]
+            assert build("--from", origin, *QA, *sizes, "--name", "n", "--out", tmp_path / str(seed)) == 0
             rows = rows_of(tmp_path / str(seed), "n")
             drawn.append([[row["reward_model"]["ground_truth"] for row in of_split] for of_split in rows.values()])
         for first, again, other, size in zip(*drawn, (4, 5), strict=True):  # training, then test problems
