@@ -67,17 +67,19 @@ def find(module: ModuleType, file: str, name: str = "") -> tuple[Callable[..., A
 
     One that the file imports counts only as compute_score or reward, and if there is no other.
 
-    Raises UserError if there is none, or if it has another form.
+    Raises UserError if there is none, or if it has another form: a helper of a known form does not replace it.
     """
-    known = {key: form for key, value in vars(module).items() if callable(value) and (form := form_of(value))}
-    own = [key for key in known if key[0] != "_" and not is_imported(vars(module)[key], module)]
-    usual, imported = ([key for key in USUAL if key in keys][:1] for keys in (own, known))
-    chosen = [name] if name else usual or own + imported
+    functions = {key: value for key, value in vars(module).items() if callable(value)}
+    known = {key: form for key, value in functions.items() if (form := form_of(value))}
+    own = [key for key, value in functions.items() if key[0] != "_" and not is_imported(value, module)]
+    usual = [key for key in USUAL if key in own and key in known] or [key for key in USUAL if key in own]
+    candidates = [key for key in own if key in known] + [key for key in USUAL if key in known and key not in own][:1]
+    chosen = [name] if name else usual[:1] or candidates
     if len(chosen) != 1 or chosen[0] not in known:
-        remedy = f"name one of them {name or USUAL[0]}" if own else FORMS
-        found = f"functions of a known form: {', '.join(own + imported) or 'none'}"
-        raise UserError(f"{file}: {name or 'the reward function'} not found ({found}); {remedy}")
-    return vars(module)[chosen[0]], f"{file}, {chosen[0]}", known[chosen[0]]
+        what = f"{chosen[0] if len(chosen) == 1 else 'the reward function'} is missing or has another form"
+        remedy = f"name one of them {USUAL[0]}" if len(candidates) > 1 else FORMS
+        raise UserError(f"{file}: {what} (of a known form: {', '.join(candidates) or 'none'}); {remedy}")
+    return functions[chosen[0]], f"{file}, {chosen[0]}", known[chosen[0]]
 
 
 def is_imported(value: Any, module: ModuleType) -> bool:

@@ -83,6 +83,7 @@ def test_a_kept_column_is_not_replaced_by_the_truth(tmp_path: Path) -> None:
         ("x = 1", "completions"),
         (VERL.format(name="a") + VERL.format(name="b"), "a, b.*compute_score"),
         ("from json import dumps as reward\n" + VERL.format(name="a"), "a, reward.*compute_score"),
+        ("def same(response, answer): return 1\ndef reward(prompt, text): return 0", "reward .*: same.*completions"),
         ("import no_such_package", r"cannot be imported: ModuleNotFoundError: .*no_such_package.*line 1\)$"),
         ("class Mute(Exception):\n    def __str__(self): raise KeyError\nraise Mute", "Mute: <exception str"),
         ("def reward(completions): return [1.0, 1.0]", "list of one"),
