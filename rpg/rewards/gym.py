@@ -18,8 +18,9 @@ def answer(response: str, row: str) -> tuple[float, str]:
     given = tagged_answer(response)
     given = extract_answer(response) if given is None else given
     task, options, entry = ast.literal_eval(row)
+    library = scorer(task, repr(options))  # fails if the installed version has not this task
     try:
-        return float(scorer(task, repr(options)).score_answer(given or None, entry)), given
+        return float(library.score_answer(given or None, entry)), given
     except Exception:  # noqa: BLE001  # of the library's rule, for example int("abc")
         return 0.0, given
 

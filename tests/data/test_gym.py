@@ -90,6 +90,8 @@ def test_options_of_a_task_are_those_of_its_score():
     entry = {"question": "", "answer": "1.05", "metadata": {}}
     rows = [repr(("decimal_arithmetic", {"max_num_decimal_places": places}, entry)) for places in (1, 3)]
     assert [gym.answer("<answer>1.0</answer>", row)[0] for row in rows] == [1.0, 0.0]
+    with pytest.raises(ValueError, match="decimal_arithmetics"):  # no score of 0
+        gym.answer("<answer>1.0</answer>", rows[0].replace("arithmetic", "arithmetics"))
 
 
 @pytest.mark.parametrize(
