@@ -42,11 +42,10 @@ def test_every_set(name: str, tmp_path: Path) -> None:
             assert compute_score(row["data_source"], f"Answer: \\boxed{{{truth}}}", truth, judge=judge)["acc"] == 1.0
 
 
-def test_olympiad_answers_in_lists_and_context(tmp_path: Path) -> None:
+def test_olympiad_answers_in_lists(tmp_path: Path) -> None:
     rows = build("olympiadbench", write_rows(tmp_path / "o.parquet", FLAT["olympiadbench"]), tmp_path)
     assert [row["reward_model"]["ground_truth"] for row in rows] == ["2", "1, -1"]
     assert rows[1]["extra_info"]["raw_problem"] == "Let $x^2 = 1$.\n\nFind all $x$."
-    assert compute_score("olympiadbench", "Answer: $-1$ and $1$", "1, -1", judge="verified")["acc"] == 1.0
 
 
 def test_dapo_is_stripped_deduplicated_and_english(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

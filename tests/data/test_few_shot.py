@@ -64,12 +64,3 @@ def test_an_answer_in_any_form_counts(answer: str, judge: str) -> None:
     for truth in ("12", "2"):
         scored = compute_score("gsm8k", f" {answer}\n", truth, {"answer_end": "\n"}, judge=judge)
         assert scored["acc"] == (truth == "12")
-
-
-def test_an_answer_that_contains_its_end_is_refused(table, capsys):
-    """No response would be read as it."""
-    (template := table.parent / "t.txt").write_text("{question} {answer}0")
-    arguments = ["--from", str(table), "--question", "Q", "--answer", "A", "--data-source", "gsm8k"]
-    options = ["--few-shot", "2", "--template", str(template), "--out", str(table.parent / "o")]
-    assert main(["data", "build", *arguments, *options]) == 2
-    assert "--template: the answer '0' contains '0', which" in capsys.readouterr().err

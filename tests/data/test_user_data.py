@@ -177,12 +177,14 @@ def test_forms_of_a_table(tmp_path: Path, name: str, content: bytes, count: int)
         (["--keep", "answer_end"], "has its own answer_end"),  # would end a response's answer
         (["--test-size", 10], "--test-size 10"),
         (["--template", __file__], "--template: has {question} "),
+        (["--few-shot", 2, "--template", "ends"], "the answer '10' contains '0'"),  # no response would be read as it
         (["--exclude", "t.csv"], "t.csv: no problem in it to exclude"),  # has not verl's columns
     ],
 )
 def test_an_impossible_option_is_refused(tmp_path: Path, capsys, monkeypatch, option: list[str], said: str) -> None:
     monkeypatch.chdir(tmp_path)
     Path("t.csv").write_bytes(TABLE)
+    Path("ends").write_text("{question} {answer}0")
     assert build("--from", "t.csv", *QA, *option, "--out", tmp_path) == 2
     assert said in capsys.readouterr().err
     assert not list(tmp_path.glob("*.parquet"))
