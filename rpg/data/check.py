@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from rpg.data.prompts import load_tokenizer, prompt_lengths
 from rpg.data.readers import read_file
-from rpg.data.tables import NESTED, answer_text, as_integer_text, digest, without_solution
+from rpg.data.tables import NESTED, answer_text, as_integer_text, digest, has_lost_digits, without_solution
 from rpg.data.template import problem_of, question
 from rpg.diagnostics import ABSENT, Diagnostic, Diagnostics, Level, UserError, fitted, shown
 from rpg.registry.datasets import is_gym, of_source
@@ -119,7 +119,8 @@ def check_row(check: FileCheck, number: int, row: dict[str, Any], by_rule: bool 
     if truth is not None:
         check.answers[str(truth)[:200]] += 1
     has_rule = by_rule and of_source(source) is not None  # not reasoning-gym
-    is_answer = isinstance(truth, str | int | float) and not isinstance(truth, bool)
+    is_number = isinstance(truth, float) and not has_lost_digits(truth)
+    is_answer = is_number or (isinstance(truth, str | int) and not isinstance(truth, bool))
     if has_rule and (not is_answer or str(truth).strip().lower() in NO_ANSWERS):
         remedy = "every row needs the right answer as text; leave the row out"
         check.add(TRUTH, f"{truth!r:.60} is no answer", remedy, number)

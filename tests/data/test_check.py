@@ -45,6 +45,7 @@ CORRUPTIONS = [
     (TRUTH_AT, "nan", TRUTH, "leave the row out"),
     (TRUTH_AT, "Proof", TRUTH, "leave the row out"),
     (TRUTH_AT, True, TRUTH, "leave the row out"),
+    (TRUTH_AT, 1500000.75, TRUTH, "leave the row out"),  # as single precision has 1500000.8
 ]
 
 
