@@ -10,6 +10,7 @@ import logging
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -101,7 +102,7 @@ def _placed(path: Path, rows: Iterable[Any]) -> Rows:
 
 def _parquet(path: Path) -> Iterator[Any]:
     file = pq.ParquetFile(path)
-    _refuse_twins(file.schema_arrow.names)
+    _row([(name, None) for name in file.schema_arrow.names])
     for batch in file.iter_batches(1024):
         yield from batch.to_pylist()
 
@@ -115,11 +116,10 @@ def _csv(path: Path) -> Iterator[dict[str, str]]:
         reader = csv.reader(chain([first], file), delimiter=separator, skipinitialspace=True, strict=True)
         try:
             names = next(reader, [])
-            _refuse_twins(filter(None, names))
             for values in filter(None, reader):
                 if len(values) != len(names):
                     raise csv.Error(f"{len(values)} values for {len(names)} columns")
-                yield dict(zip(names, values, strict=True))
+                yield _row([(name, value) for name, value in zip(names, values, strict=True) if name])
         except csv.Error as error:
             remedy = 'a value with a separator, line end or " is written in quotation marks, with "" for each "'
             raise ValueError(f"line {reader.line_num}: {error}; {remedy}") from None
@@ -127,13 +127,14 @@ def _csv(path: Path) -> Iterator[dict[str, str]]:
 
 def _json(path: Path) -> Iterator[Any]:
     """Yield the objects of a JSON file: of its lines, of its list, or of the list in {"data": [...]}."""
+    value_of = partial(json.loads, object_pairs_hook=_row)
     with _opened(path) as file:
         lines = filter(str.strip, file)
         first = next(lines, "[]")
         try:
-            rows = chain([_value(first)], map(_value, lines))
+            rows = chain([value_of(first)], map(value_of, lines))
         except ValueError:  # one value in several lines
-            rows = iter([_value(first + file.read())])
+            rows = iter([value_of(first + file.read())])
         begin, names = list(islice(rows, 2)), dict[str, None]()
         for row in chain(begin if len(begin) > 1 else _table_in(begin[0]), rows):
             if not isinstance(row, dict):
@@ -153,21 +154,12 @@ def _table_in(value: Any) -> list[Any]:
     return next(iter(tables.values()), [value])
 
 
-def _value(text: str) -> Any:
-    """Return the value of a JSON text."""
-
-    def row(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        _refuse_twins(name for name, _ in pairs)
-        return dict(pairs)
-
-    return json.loads(text, object_pairs_hook=row)
-
-
-def _refuse_twins(names: Iterable[str]) -> None:
-    """Raise ValueError for two columns of one name: the second would replace the first."""
-    for name, count in Counter(names).items():
+def _row(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a row of columns and values. Raises ValueError for two of one name: the second would replace the first."""
+    for name, count in Counter(name for name, _ in pairs).items():
         if count > 1:
             raise ValueError(f"{count} columns are named {name!r}; rename one")
+    return dict(pairs)
 
 
 def _opened(path: Path) -> Any:
