@@ -4,7 +4,6 @@ verl imports this in every reward worker, so its import must be fast: no torch, 
 child processes that start with the first answer that needs them.
 """
 
-from collections.abc import Mapping
 from decimal import Context, Decimal
 from importlib.util import find_spec
 from numbers import Integral, Real
@@ -49,19 +48,22 @@ def compute_score(
     the judge. The answer to a few-shot prompt begins the response (extract.few_shot_answer).
 
     Raises ValueError for an unknown data_source or judge, TypeError for a ground truth that is neither text nor a
-    number.
+    number, KeyError for a row of reasoning-gym without the library's entry (rpg.data.gym).
     """
     if judge not in JUDGES:
         raise ValueError(f"judge={judge} is not known; choices: {', '.join(JUDGES)}")
+    answer = few_shot_answer(solution_str, extra_info)
     if is_gym(data_source):
-        return gym_score(solution_str, extra_info or {})
+        tagged = solution_str if answer is None else f"<answer>{answer}</answer>"
+        score, pred = release.judge_expression(tagged, (extra_info or {})[GYM], library=gym_sandbox)
+        return {"score": score, "acc": float(score >= 1), "pred": utf8(pred)}
     if (row := of_source(data_source)) is None:
         raise ValueError(f"data_source {data_source!r} has no score function; rename it (MATH/NAME), or use your own")
     if not isinstance(ground_truth, (str, Real)):
         raise TypeError(f"ground_truth {ground_truth!r} of {data_source!r} is no text; see `rpg data check FILE`")
     truth = as_text(ground_truth)
     by_text = judge == "release" and row.answers != "expression"
-    if (answer := few_shot_answer(solution_str, extra_info)) is not None:
+    if answer is not None:
         # the text rule keeps what follows the last "=", with the brace of a box
         solution_str = "Answer: " + (answer.partition("\n")[0] if by_text else f"\\boxed{{{answer}}}")
     if judge == "verified":
@@ -71,18 +73,6 @@ def compute_score(
     else:
         correct, pred = release.judge_expression(solution_str, truth)
     return {"score": 1.0 if correct else -1.0, "acc": float(correct), "pred": utf8(pred)}
-
-
-def gym_score(response: str, extra_info: Mapping[str, Any]) -> Score:
-    """Score a response by reasoning-gym: {"score": the library's, 0 to 1, "acc": 1.0 if it is 1, "pred": the answer}.
-
-    0 if the library takes too long, as in a task that runs the answer as Python. Raises KeyError for a row without the
-    library's entry (rpg.data.gym).
-    """
-    answer = few_shot_answer(response, extra_info)
-    tagged = response if answer is None else f"<answer>{answer}</answer>"
-    score, pred = release.judge_expression(tagged, extra_info[GYM], library=gym_sandbox)
-    return {"score": score, "acc": float(score >= 1), "pred": utf8(pred)}
 
 
 def is_known(data_source: str | None) -> bool:
