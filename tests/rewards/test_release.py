@@ -10,13 +10,7 @@ TEXTS = [
     ("answer :\n\n 42\nDone.", "42", True, "42"),  # of the next line
     ("Answer: 41\nFinal Answer: 42.", "42.", True, "42."),
     ("Answer: 1,000", "1{,}000", True, "1000"),
-    ("Answer: 1,00", "100", True, "100"),
     ("Answer: x = $\\frac12$", "\\frac{1}{2}", True, "\\frac{1}{2}"),
-    ("Answer: $4$ and $2$", "4", True, "4"),
-    ("Answer: \\boxed{\\text{7}}", "7", True, "7"),
-    ("Answer: 12 square cm^\\circ", "12", True, "12"),
-    ("Answer: \\mbox{an East}", "\\text{East}", True, "East"),
-    ("Answer: $\\sqrt2$.", "\\sqrt{2}", True, "\\sqrt{2}"),
     ("Answer: 7" + " " * 290, "7", True, "7"),
     ("Answer: 7" + " " * 292, "7", False, ""),  # 301 characters
     ("**Answer:** 42", "42", False, "**42"),
