@@ -21,7 +21,7 @@ from rpg.data.template import bare, problem_of, question
 from rpg.diagnostics import UserError
 from rpg.registry.datasets import DataSet, of_source
 from rpg.rewards import as_text
-from rpg.rewards.extract import ANSWER_END, IN_DOLLARS, LAST_LINE, boxed_list, boxes
+from rpg.rewards.extract import ANSWER_END, IN_DOLLARS, LAST_LINE, boxed_list, boxes, last_list
 
 # CJK ideographs, kana and hangul; full-width punctuation alone also occurs in English rows
 NOT_ENGLISH = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0002fa1f]")
@@ -116,7 +116,7 @@ def to_problem(source: DataSet, keep: Sequence[str], row: dict[str, Any], split:
     if of_source(source.data_source) is not None:  # a rule of rpg compares the answer
         if NESTED.match(truth):
             raise UserError(f"{place}, answer: {truth!r:.80} is a list or struct in a text; write the answer alone")
-        solution, truth = truth, without_solution(truth)
+        solution, truth = truth, without_solution(truth, source.solution == "boxed")
         if (solution and not truth) or (source.solution == "boxed" and truth == solution):
             return "no boxed answer"
     if not truth:
@@ -152,14 +152,16 @@ def has_lost_digits(number: float) -> bool:
     return number % 1 != 0 and float(single) == number and str(single) != str(number)
 
 
-def without_solution(truth: str) -> str:
+def without_solution(truth: str, is_any_box: bool = False) -> str:
     """Return what a rule of rpg compares: 72 of GSM8K's "... #### 72", the last box or list of boxes, else the text.
 
-    "" if the box is a part of a formula.
+    "" if the box is a part of a formula, unless is_any_box: MATH defines its answers as what is in the last box.
     """
     if last := LAST_LINE.search(truth):
         return last[1]
-    return boxed_list(truth) if boxes(truth) else truth
+    if not (found := boxes(truth)):
+        return truth
+    return last_list(truth, found)[0] if is_any_box else boxed_list(truth)
 
 
 def as_integer_text(text: str) -> str:

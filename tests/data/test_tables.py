@@ -45,6 +45,9 @@ def test_the_rule_decides_how_an_answer_is_read() -> None:
     assert found.ground_truth == '["assert f(1) == 2"]'
     assert problem({"answer": "So it is 2."}, BOXED) == "no boxed answer"
     assert problem({"answer": r"So it is $-\boxed{3}$."}) == "no boxed answer"  # but a part of one
+    defined = problem({"answer": r"So it is $x^{\boxed{3}}$."}, BOXED)
+    assert isinstance(defined, Problem)
+    assert defined.ground_truth == "3"
 
 
 USER, SYSTEM = {"role": "user", "content": "1 + 2?"}, {"role": "system", "content": "Add."}
