@@ -33,9 +33,10 @@ class RPGEngine(ResponseHeadEngine, ScheduleFreeEngine, ConfiguredOptimizerEngin
     def _build_fsdp_module(self, module: torch.nn.Module) -> Any:
         """As in verl, without dropout of model and adapter: an update's log-probs and ratios would be noisy."""
         for part in module.modules():
-            for name, value in [*vars(part).items()]:
-                if isinstance(value, float) and "drop" in f"{type(part).__name__}.{name}".lower():  # Dropout.p, too
-                    setattr(part, name, 0.0)
+            if isinstance(part, torch.nn.Dropout):
+                part.p = 0.0
+            elif hasattr(part, "attention_dropout"):  # transformers passes it to the kernel
+                part.attention_dropout = 0.0  # type: ignore[assignment]
         return super()._build_fsdp_module(module)  # type: ignore[misc]
 
     def optimizer_step(self) -> float:
