@@ -55,7 +55,7 @@ def compute_score(
     answer = few_shot_answer(solution_str, extra_info)
     if is_gym(data_source):
         tagged = solution_str if answer is None else f"<answer>{answer}</answer>"
-        score, pred = release.judge_expression(tagged, (extra_info or {})[GYM], library=gym_sandbox)
+        score, pred = release.judged(gym_sandbox, tagged, (extra_info or {})[GYM])
         return {"score": score, "acc": float(score >= 1), "pred": utf8(pred)}
     if (row := of_source(data_source)) is None:
         raise ValueError(f"data_source {data_source!r} has no score function; rename it (MATH/NAME), or use your own")

@@ -44,10 +44,13 @@ def text_rule() -> Callable[[str, str], tuple[bool, str]]:
     return module.is_correct_minerva
 
 
-def judge_expression(
-    response: str, truth: str, time_limit: float = TIME_LIMIT, library: Sandbox = sandbox
-) -> tuple[float, str]:
-    """Return math-verify's verdict on the whole response, and the parsed answer; or another library's score.
+def judge_expression(response: str, truth: str, time_limit: float = TIME_LIMIT) -> tuple[float, str]:
+    """Return math-verify's verdict on the whole response, and the parsed answer; limits as in `judged`."""
+    return judged(sandbox, response, truth, time_limit)
+
+
+def judged(library: Sandbox, response: str, truth: str, time_limit: float = TIME_LIMIT) -> tuple[float, str]:
+    """Return a library's score of a response, and the answer that it read.
 
     (0.0, "") if it takes more than `time_limit` seconds, or more memory than its process may.
     """
