@@ -1,7 +1,7 @@
 """A run's directory as one frame: metrics.jsonl (verl's file logger) with config.yaml and environment.json."""
 
-import glob
 import json
+import os
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -243,14 +243,19 @@ def find(paths: Sequence[Path]) -> list[Path]:
     """
     if missing := [str(path) for path in paths if not path.exists()]:
         raise UserError(f"{', '.join(missing)}: no such file or directory")
-    found: dict[Path, Path] = {}  # each once
+    found, visited = list[Path](), set[str]()
     for path in paths or [CHECKPOINTS]:
-        files = map(Path, glob.glob(f"{glob.escape(str(path))}/**/*.json*", recursive=True))
-        of_runs = sorted(file.parent for file in files if file.name in (ENVIRONMENT, METRICS))
-        found |= {directory.resolve(): directory for directory in of_runs}
+        for folder, inner, files in os.walk(path, followlinks=True):
+            if (real := os.path.realpath(folder)) in visited:  # links that form loops would have no end
+                inner.clear()
+                continue
+            visited.add(real)
+            inner[:] = sorted(name for name in inner if not name.startswith("."))
+            if ENVIRONMENT in files or METRICS in files:
+                found.append(Path(folder))
     if not found:
         raise UserError(f"no run in {', '.join(map(str, paths)) or CHECKPOINTS}; give a run's directory")
-    return [*found.values()]
+    return found
 
 
 def find_checkpoint(path: Path, *, contents: bool = True) -> Path:

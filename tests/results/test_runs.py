@@ -6,10 +6,18 @@ import pytest
 
 from rpg.diagnostics import UserError
 from rpg.dotted import put
-from rpg.results.runs import differing, load, unlike
+from rpg.results.runs import differing, find, load, unlike
 from tests.builders.runs import config, records, write_run, write_samples
 
 LINES = records([0.1, 0.3, 0.25])  # validations at steps 0, 2, 4
+
+
+def test_runs_are_found_once_whatever_links_lead_to_them(tmp_path):
+    run = write_run(tmp_path / "a/run", LINES)
+    for folder in (tmp_path / "a", run):
+        for n in range(9):  # which branch at each level
+            (folder / f"link{n}").symlink_to(tmp_path)
+    assert find([tmp_path, run, tmp_path / "a"]) == [run]
 
 
 @pytest.mark.parametrize("line", ["{", '{"step": 5, "loss": 1}', '{"data": {}}', '{"step": 5, "data": 1}', "[1]", "5"])
