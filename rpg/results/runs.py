@@ -131,12 +131,15 @@ class Run:
     def accuracies(self) -> Any:
         """Step x benchmark: Mean@k. The mean@1 of a file with each problem k times is Mean@k, too.
 
+        Of two k at one step, as where a resume changed k and validated the step again, the later logged one counts.
+
         Raises UserError: one benchmark under two data_source spellings at the same step.
         """
-        columns = {metric: benchmark_of(source) for metric, source in self.validations().items()}
-        by_benchmark = self.frame[[*columns]].rename(columns=columns).T.groupby(level=0, sort=False)
+        sources = self.validations()
+        by_source = self.frame[[*sources]].rename(columns=sources).T.groupby(level=0, sort=False).last()
+        by_benchmark = by_source.groupby(benchmark_of, sort=False)
         if (by_benchmark.count() > 1).any(axis=None):
-            raise UserError(f"{self.directory}: {', '.join(columns)}: evaluate one file of each benchmark")
+            raise UserError(f"{self.directory}: {', '.join(by_source.index)}: evaluate one file of each benchmark")
         return by_benchmark.first().T.dropna(how="all").dropna(axis=1, how="all")
 
     def samples(self, step: int, benchmark: str | None = None) -> Any:

@@ -34,7 +34,7 @@ def test_a_cut_off_last_line_is_left_out_and_a_broken_one_named(tmp_path, line):
 def test_of_a_resumed_run_the_later_record_of_a_step_counts(tmp_path):
     """Also if the resume changed the number of answers to each problem."""
     one, more = (f"val-core/aime24/acc/mean@{k}" for k in (1, 32))
-    lines = [(1, {"x": 1, one: 0.1}), (2, {"x": 2}), (2, {"x": 9, "y": 1, more: 0.586}), (3, {one: 0.4})]
+    lines = [(1, {"x": 1, one: 0.1}), (2, {"x": 2, one: 0.2}), (2, {"x": 9, "y": 1, more: 0.586}), (3, {one: 0.4})]
     run = load(write_run(tmp_path, lines, config("a", steps=3)))
     assert {name: run.series(name).to_dict() for name in "xy"} == {"x": {1: 1.0, 2: 9.0}, "y": {2: 1.0}}
     assert run.accuracies["AIME24"].to_dict() == {1: 0.1, 2: 0.586, 3: 0.4}
