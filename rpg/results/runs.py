@@ -145,8 +145,9 @@ class Run:
     def samples(self, step: int, benchmark: str | None = None) -> Any:
         """Return the answers of the validation at `step`, one a row, with benchmark, problem and acc; may be empty.
 
-        benchmark: the only one. Responses that the validation left out are there as wrong. Samples whose mean accuracy
-        is not the logged one even so belong to another run, or are not all there: they are left out with a note.
+        benchmark: the only one. As in verl's accuracy, answers without acc are wrong, and responses that the validation
+        left out are there as wrong. Samples whose mean accuracy is not the logged one even so belong to another run, or
+        are not all there: they are left out with a note.
         """
         file, logged = self.directory / SAMPLES / f"{step}.jsonl", self.accuracies.loc[step].dropna()
         samples: Any = pd.DataFrame(read_lines(file) if file.is_file() else [])
@@ -155,15 +156,18 @@ class Run:
         if "data_source" not in samples:  # of plain verl
             samples["data_source"] = next(iter(self.validations().values()))
         samples["benchmark"] = samples["data_source"].map(benchmark_of)
-        samples["acc"] = samples["acc"].astype(float)
+        saved = samples["acc"].astype(float)
+        samples["acc"] = saved.fillna(0)
         used, left_out = [samples[:0]], int(self.series(LEFT_OUT_OF_VALIDATION).get(step) or 0)
         for name, own in samples.groupby("benchmark"):
             accuracy, means = logged.get(name, np.nan), own["acc"].sum() / (len(own) + np.arange(left_out + 1))
             if not abs(means - accuracy).min() <= TOLERANCE:
                 self.notes.append(f"the answers to {name} in {file} are not used: their accuracy is {means[0]:.4f}, "
                                   f"the log has {accuracy:.4f}")  # fmt: skip
-            else:
-                used.append(with_wrong(own, int(abs(means - accuracy).argmin())))
+                continue
+            used.append(with_wrong(own, int(abs(means - accuracy).argmin())))
+            if lacking := saved[own.index].isna().sum():
+                self.notes.append(f"{lacking} answers to {name} in {file} have no acc and count as wrong")
         samples = pd.concat(used, ignore_index=True)
         samples["problem"] = samples["input"] + samples["gts"].map(json.dumps)
         return samples if benchmark is None else samples[samples["benchmark"] == benchmark]

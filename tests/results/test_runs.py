@@ -61,7 +61,7 @@ def test_changed_settings_missing_rewards_and_validations_are_noted(tmp_path):
     ]
 
 
-def sample(problem: str, acc: float, **more: object) -> dict:
+def sample(problem: str, acc: float | None, **more: object) -> dict:
     return {"input": problem, "output": "o", "gts": "1", "acc": acc, **more}
 
 
@@ -72,6 +72,9 @@ def test_samples_of_two_sets_are_told_apart_by_their_data_source(tmp_path):
     samples = [sample("p", acc, data_source=name) for name, acc in (("aime24", 0), ("aime24", 1), ("amc23", 1))]
     write_samples(run_dir, 2, samples)
     assert load(run_dir).samples(2).groupby("benchmark")["acc"].mean().to_dict() == {"AIME24": 0.5, "AMC23": 1.0}
+    write_samples(run_dir, 2, [*samples[1:], sample("p", None, data_source="aime24")])
+    assert (run := load(run_dir)).samples(2)["acc"].tolist() == [1, 0, 1]  # verl counts an answer without acc as wrong
+    assert "1 answers to AIME24 in" in run.notes[0]
     write_samples(run_dir, 2, [sample("p", acc) for acc in (0, 1, 1)])
     run = load(run_dir)
     assert run.samples(2).empty
