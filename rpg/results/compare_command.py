@@ -10,10 +10,9 @@ import pandas as pd
 import rich
 
 from rpg.diagnostics import UserError, fitted
-from rpg.dotted import below
 from rpg.files.atomic import CONFIG
 from rpg.results.formats import ANSI, screen
-from rpg.results.runs import Run, differing, load_runs, notes_of, show_notes, unlike
+from rpg.results.runs import Run, differing, load_runs, made_apart, measured_apart, notes_of, show_notes
 from rpg.results.statistics import by_problem, half_width
 
 
@@ -63,9 +62,8 @@ def compare(first: list[Run], second: list[Run]) -> tuple[list[dict[str, Any]], 
 
     The runs of a side differ by their seeds. Returns differences (`difference`) and notes.
     """
-    sides, found, notes = (first, second), list[dict[str, Any]](), list[str]()
-    runs, single = [*first, *second], len(first) == len(second) == 1
-    measured_apart = unlike(runs)
+    sides, runs, found, single = (first, second), [*first, *second], [], len(first) == len(second) == 1
+    notes, unlike = made_apart(runs), measured_apart(runs, "accuracies")
     for benchmark in dict.fromkeys(name for run in runs for name in run.accuracies):
         if lacking := [run.name for run in runs if benchmark not in run.accuracies]:
             notes.append(f"{benchmark} is not compared: {', '.join(lacking)} did not validate it")
@@ -77,18 +75,15 @@ def compare(first: list[Run], second: list[Run]) -> tuple[list[dict[str, Any]], 
         problems = [by_problem(own[0].samples(series.index[-1], benchmark))["mean"]
                     for own, (series, *_) in zip(sides, points, strict=True)] if single else None  # fmt: skip
         outcome = {"outcome": f"{benchmark} accuracy", **difference(sides, lasts, problems)}
-        found.append(outcome | ({"clear": False} if apart or measured_apart else {}))
-    if measured_apart:
-        notes.append(f"the accuracies do not compare: {', '.join(measured_apart)} differ")
+        found.append(outcome | ({"clear": False} if apart or unlike else {}))
+    notes += unlike
     rewards = [[run.training_reward for run in own] for own in sides]
     if steps := sorted(set.intersection(*(set(series.index) for own in rewards for series in own))):
         means = [[float(series.loc[steps].mean()) for series in own] for own in rewards]
+        unlike = measured_apart(runs, "training rewards")
+        notes += [f"the training reward is the mean over steps {steps[0]} to {steps[-1]}", *unlike]
         outcome = {"outcome": "training reward", **difference(sides, means)}
-        notes.append(f"the training reward is the mean over steps {steps[0]} to {steps[-1]}")
-        if scored_apart := [key for key in differing(runs) if below(key, ("judge", "reward", "data.train_files"))]:
-            outcome["clear"] = False
-            notes.append(f"the training rewards do not compare: {', '.join(scored_apart)} differ")
-        found.append(outcome)
+        found.append(outcome | ({"clear": False} if unlike else {}))
     if any(len({run.seed for run in own}) < len(own) for own in sides):
         notes.append("runs of one seed are averaged, and the interval is not over seeds")
     return found, notes

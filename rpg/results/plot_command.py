@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rpg.arguments import at_least
 from rpg.results import figures
-from rpg.results.runs import load_runs, notes_of, show_notes
+from rpg.results.runs import load_runs, measured_apart, notes_of, show_notes
 from rpg.results.table import build_table
 
 
@@ -21,5 +21,6 @@ def run(args: argparse.Namespace) -> int:
     runs = load_runs(args.runs)
     table = build_table(runs)
     print(*figures.plot(table, args.out, args.pass_at), sep="\n")
-    show_notes([*table.notes, *notes_of(runs)])
+    unlike = measured_apart([run for run in runs if len(run.training_reward)], "training rewards")
+    show_notes([*table.notes, *notes_of(runs), *unlike])
     return 0

@@ -29,6 +29,8 @@ from rpg.rewards.user_reward import ADAPTER
 CHECKPOINTS = Path("checkpoints")  # where launch scripts put their runs
 # of what a resume may change, what tells experiments apart all the same: the length, how and when they are validated
 DISTINGUISHING = (*VALIDATION, "trainer.test_freq", "trainer.total_training_steps", "trainer.total_epochs")
+# what numbers are measured by: they compare only between runs in which these are equal
+MEASURED_BY = {"accuracies": ("judge", *VALIDATION), "training rewards": ("judge", "reward", "data.train_files")}
 SHA256 = re.compile(r"^([0-9a-f]{8})[0-9a-f]{56}$")
 TOLERANCE = 1e-4  # rounding difference between a logged accuracy and the mean of its samples
 
@@ -287,21 +289,29 @@ def load_runs(paths: Sequence[Path]) -> list[Run]:
     return [load(directory) for directory in find(paths)]
 
 
-def differing(runs: Sequence[Run]) -> dict[str, list[str | None]]:
+def differing(runs: Sequence[Run], sections: Sequence[str] = ()) -> dict[str, list[str | None]]:
     """Return the settings in which runs differ: dotted key -> the value of each, None for a missing key.
 
-    A run without config.yaml differs from others in its judge alone, which is not recorded.
+    sections: of these keys and those below them. A run without config.yaml differs from others in its judge alone,
+    which is not recorded.
     """
     found = {}
-    for key in sorted({key for run in runs for key in run.settings}):
+    for key in sorted({key for run in runs for key in run.settings if not sections or below(key, sections)}):
         if len({run.settings.get(key) for run in runs if run.config or key == "judge"}) > 1:
             found[key] = [run.settings.get(key) for run in runs]
     return found
 
 
-def unlike(runs: Sequence[Run]) -> list[str]:
-    """Return the settings in which runs differ and that accuracies are measured by: these do not compare then."""
-    return [key for key in differing(runs) if key == "judge" or below(key, VALIDATION)]
+def measured_apart(runs: Sequence[Run], numbers: str) -> list[str]:
+    """Return a note if these numbers of runs (MEASURED_BY) do not compare."""
+    keys = differing(runs, MEASURED_BY[numbers])
+    return [f"the {numbers} do not compare: {', '.join(keys)} differ"] if keys else []
+
+
+def made_apart(runs: Iterable[Run]) -> list[str]:
+    """Return notes on the packages or devices in which runs differ."""
+    return [f"the runs differ in {key} ({ENVIRONMENT})" for key in ("versions", "devices")
+            if len({json.dumps(known) for run in runs if (known := run.environment.get(key))}) > 1]  # fmt: skip
 
 
 def notes_of(runs: Iterable[Run]) -> list[str]:

@@ -1,6 +1,5 @@
 """Tables in the paper's form, Last and Best of Mean@k by method and benchmark, and the paper's own tables."""
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from rpg.diagnostics import UserError
 from rpg.dotted import shortest_end
 from rpg.registry.datasets import BENCHMARKS, GYM, is_gym
 from rpg.registry.methods import order_of
-from rpg.results.runs import Run, differing, notes_of, unlike
+from rpg.results.runs import MEASURED_BY, Run, differing, made_apart, notes_of
 from rpg.results.statistics import by_problem, half_width, pass_at
 from rpg.rewards import JUDGES
 
@@ -58,11 +57,8 @@ def build_table(runs: Sequence[Run], paper: int | None = None) -> Table:
 
     paper: the number of the paper's table whose rows of the same methods and benchmarks are shown beside.
     """
-    rows, notes, lines, apart = labelled(runs), list[str](), [], unlike(runs)
+    rows, notes, lines, apart = labelled(runs), made_apart(runs), [], [*differing(runs, MEASURED_BY["accuracies"])]
     for label, members in rows.items():
-        for key in ("versions", "devices"):
-            if len({json.dumps(known) for run in members if (known := run.environment.get(key))}) > 1:
-                notes.append(f"{label}: its runs differ in {key} (environment.json)")
         if len({run.seed for run in members}) < len(members):
             notes.append(f"{label}: runs of one seed are averaged, and ± is not over seeds")
         benchmarks = dict.fromkeys(str(name) for run in members for name in run.accuracies)
@@ -80,7 +76,7 @@ def build_table(runs: Sequence[Run], paper: int | None = None) -> Table:
     unequal = [*apart, *(name for name, key in counted.items() if len({line[key] for line in lines}) > 1)]
     if unequal:
         notes.append(f"rows are ranked only among those with equal {', '.join(unequal)}")
-    if keys := [key for key in differing(runs) if key in (f"{MODEL}.path", "data.train_files")]:
+    if keys := differing(runs, (f"{MODEL}.path", "data.train_files")):
         notes.append(f"rows differ in {' and '.join(keys)}")
     judges = ", ".join(dict.fromkeys(line["judge"] for line in lines))
     title, order = f"Mean@k on validation, judge {judges}", [*BENCHMARKS, *sorted(line["benchmark"] for line in lines)]
@@ -100,7 +96,7 @@ def build_table(runs: Sequence[Run], paper: int | None = None) -> Table:
 
 
 def numbers(runs: Sequence[Run], benchmark: str, apart: Sequence[str]) -> dict[str, Any]:
-    """Return what the runs of one row have on a benchmark that all validated; apart: `unlike` of all rows."""
+    """Return what the runs of one row have on a benchmark that all validated; apart: in what all rows differ."""
     points = [run.accuracies[benchmark].dropna() for run in runs]
     ends: Any = pd.DataFrame([(own.get(0, np.nan), own.iloc[-1], own.max()) for own in points])
     ends.columns = ["before", "last", "best"]

@@ -89,9 +89,14 @@ def test_what_is_measured_in_another_way_is_said_and_not_bold(tmp_path):
                 settings["data"]["train_files"] = ["/other.parquet"]
                 settings["data"]["max_response_length"] = 64
                 (run / "config.yaml").write_text(json.dumps(settings))
+            (run / "environment.json").write_text(json.dumps({"devices": ["H100"], "versions": {"vllm": name}}))
     outcomes, notes = compared(tmp_path / "a", tmp_path / "b")
     for outcome in outcomes:
         assert outcome["interval"][0] > 0
         assert not outcome["clear"]
-    assert "the training rewards do not compare: data.train_files differ" in notes
-    assert "the accuracies do not compare: data.max_response_length differ" in notes
+    assert notes == [
+        "the runs differ in versions (environment.json)",
+        "the accuracies do not compare: data.max_response_length differ",
+        "the training reward is the mean over steps 1 to 2",
+        "the training rewards do not compare: data.train_files differ",
+    ]

@@ -16,10 +16,11 @@ from tests.builders.runs import config, records, write_run, write_samples
 LOSSES = {"a": "rpg_urkl", "b": "rpg_rf_ufkl_clip_ppo", "c": "vanilla"}
 
 
-def test_both_pictures_are_whole_and_name_every_method(tmp_path):
+def test_both_pictures_are_whole_and_name_every_method(tmp_path, capsys):
     for name, loss in LOSSES.items():
-        write_run(tmp_path / name, records([0.1, 0.2]), config(name, loss=loss))
+        write_run(tmp_path / name, records([0.1, 0.2]), config(name, loss=loss) | {"reward": {"num": name}})
     assert main(["plot", str(tmp_path), "--out", str(tmp_path / "plots")]) == 0
+    assert "the training rewards do not compare: reward.num differ" in capsys.readouterr().err
     assert (tmp_path / "plots/panels.png").read_bytes()[:4] == b"\x89PNG"
     svg = (tmp_path / "plots/panels.svg").read_text()
     assert ElementTree.fromstring(svg).tag.endswith("svg")
@@ -69,6 +70,7 @@ def test_pass_at_k_by_step(tmp_path):
     table = build_table(load_runs([tmp_path]))
     rows = make_panels(table, 2)["AIME24 pass@2"]
     assert {label: own[0].to_dict() for label, own in rows.items()} == {"RPG-URKL": {0: 0.5, 2: 1.0}}
+    assert table.notes[-1].startswith("AIME24 pass@2 is not drawn of GRPO")
     with pytest.raises(UserError, match="--pass-at 3: needs 3 answers"):
         make_panels(table, 3)
     write_samples(run, 0, [])

@@ -6,7 +6,7 @@ import pytest
 
 from rpg.diagnostics import UserError
 from rpg.dotted import put
-from rpg.results.runs import differing, find, load, unlike
+from rpg.results.runs import differing, find, load, measured_apart
 from tests.builders.runs import config, records, write_run, write_samples
 
 LINES = records([0.1, 0.3, 0.25])  # validations at steps 0, 2, 4
@@ -94,7 +94,8 @@ def test_accuracies_compare_where_they_are_measured_alike(tmp_path, key, value):
     put(other, key, value)
     runs = [load(write_run(tmp_path / name, LINES, made)) for name, made in (("a", config("a")), ("b", other))]
     named = f"{key}.scale" if key.endswith("kwargs") else key
-    assert unlike(runs) == ([] if key == "data.train_batch_size" else [named])
+    note = f"the accuracies do not compare: {named} differ"
+    assert measured_apart(runs, "accuracies") == ([] if key == "data.train_batch_size" else [note])
 
 
 def test_another_runs_checkpoint_other_code_and_another_model_are_settings(tmp_path):
