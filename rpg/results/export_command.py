@@ -18,7 +18,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg export`."""
     which = "run directory (its newest complete one) or global_step_N in it"
     parser.add_argument("checkpoint", type=Path, metavar="CKPT", help=which)
-    parser.add_argument("--out", type=Path, metavar="DIR", help="default: hf in the global_step_N directory")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="default: RUN/hf-global_step_N")
     ranks = "write a checkpoint for N ranks (GPUs x nodes) into --out instead, to resume from"
     parser.add_argument("--ranks", type=at_least(1), metavar="N", help=ranks)
 
@@ -28,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
     if args.ranks and not args.out:
         raise UserError(f"--ranks {args.ranks}: give --out, too")
     checkpoint = find_checkpoint(args.checkpoint)
-    out = args.out or checkpoint / "hf"
+    out = args.out or checkpoint.with_name(f"hf-{checkpoint.name}")  # beside the checkpoint, which the run may delete
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise UserError(f"{out}: not an empty directory; remove it or give another --out")
     if args.ranks:

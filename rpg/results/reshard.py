@@ -18,8 +18,8 @@ from rpg.diagnostics import UserError
 from rpg.files import manifest
 from rpg.files.integrity import REFERENCE
 
-# names that are not copied: the files of ranks, the manifest, earlier exports
-LEFT_OUT = shutil.ignore_patterns("*_world_size_*_rank_*.pt", manifest.NAME, REFERENCE, "hf")
+# names that are not copied: the files of ranks and the manifest
+LEFT_OUT = shutil.ignore_patterns("*_world_size_*_rank_*.pt", manifest.NAME, REFERENCE)
 
 
 def reshard(checkpoint: Path, out: Path, ranks: int) -> None:

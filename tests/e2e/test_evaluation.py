@@ -64,6 +64,6 @@ def test_evaluated_alone_as_in_the_run_and_exported(tmp_path):
     assert list(build_table(load_runs([alone])).rows) == ["RPG-REINFORCE-URKL"]
 
     rpg("export", str(checkpoint))
-    loaded = AutoModelForCausalLM.from_pretrained(checkpoint / "hf", dtype=torch.float32).state_dict()
+    loaded = AutoModelForCausalLM.from_pretrained(trained / "hf-global_step_2", dtype=torch.float32).state_dict()
     for name, tensor in short_run.actor(trained, 2).items():
         assert torch.equal(loaded[name], tensor.bfloat16().float()), name  # verl's merger writes bfloat16

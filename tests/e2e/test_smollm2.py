@@ -58,7 +58,7 @@ def test_steps_a_resume_an_evaluation_and_an_export(tmp_path):
 
     assert "small_sums" in rpg("eval", str(directory))
     rpg("export", str(directory / "global_step_2"))
-    exported = directory / "global_step_2/hf"
+    exported = directory / "hf-global_step_2"
     tokenizer, trained = AutoTokenizer.from_pretrained(exported), AutoModelForCausalLM.from_pretrained(exported)
     prompt = tokenizer("9 - 5 = 4\n3 + 1 =", return_tensors="pt")
     answer = trained.generate(**prompt, max_new_tokens=4, do_sample=False)[0, prompt.input_ids.shape[1] :]

@@ -97,7 +97,7 @@ def test_demo_learns_in_eight_steps(start):
 
     assert list(build_table(load_runs([directory])).rows) == ["RPG-REINFORCE-URKL"]
     assert cli.main(["export", str(directory / "global_step_8")]) == 0
-    loaded = load_file(directory / "global_step_8/hf/model.safetensors")
+    loaded = load_file(directory / "hf-global_step_8/model.safetensors")
     for name, tensor in load_file(TOY / "model" / "model.safetensors").items():
         assert loaded[name].shape == tensor.shape
 
