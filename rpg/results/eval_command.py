@@ -41,6 +41,8 @@ def run(args: argparse.Namespace) -> int:
     if (out / METRICS).exists():  # which would be overwritten
         raise UserError(f"{out}: is already a run; give a new directory (--out)")
     overrides = [*([f"{JUDGE}={args.judge}"] if args.judge else []), *flags.overrides(args)]
+    if args.judge and args.reward:
+        raise UserError(f"--judge {args.judge} --reward {args.reward}: give one of them")
     if args.test:
         overrides.insert(0, "data.val_max_samples=-1")  # of the training's files, which may be larger
     config = evaluation(recorded(checkpoint.parent)[0], checkpoint, out, overrides)
@@ -54,8 +56,8 @@ def run(args: argparse.Namespace) -> int:
 def evaluation(trained: dict[str, Any], checkpoint: Path, out: Path, overrides: list[str]) -> dict[str, Any]:
     """Return the configuration that validates a checkpoint once; trained: that of its run. `overrides` win.
 
-    Raises UserError for an override that Hydra cannot read, of a group (the run's file names none), or of how rollouts
-    are sampled.
+    Raises UserError for an override that Hydra cannot read, of a group (the run's file names none), of a key that the
+    command sets, or of how rollouts are sampled.
     """
     ours = {
         "trainer.val_only": True,
@@ -73,6 +75,8 @@ def evaluation(trained: dict[str, Any], checkpoint: Path, out: Path, overrides: 
         section, _, name = one.key_or_group.rpartition(".")
         if section == ROLLOUT and name in ("n", "temperature", "top_k", "top_p"):
             raise UserError(f"{one.key_or_group}: a validation does not read it; set {ROLLOUT}.val_kwargs.{name}")
+        if one.key_or_group in ours:
+            raise UserError(f"{one.key_or_group}: the command sets this key (RUN, --out); leave the override out")
         if one.key_or_group in (REWARD, JUDGE):  # which choose the function where a configuration is composed
             given: dict[str, Any] = {one.key_or_group: one.value()}
             function = function_of(given.get(REWARD), given.get(JUDGE))

@@ -76,6 +76,8 @@ def test_what_cannot_be_evaluated_is_refused(trained, begun, tmp_path, capsys):
 
     assert "give the directory of a run" in refused(tmp_path / "none")
     assert f"set {ROLLOUT}.val_kwargs.temperature" in refused(trained, f"{ROLLOUT}.temperature=0.6")
+    assert "trainer.resume_mode: the command sets" in refused(trained, "trainer.resume_mode=disable")  # untrained
+    assert "give one of them" in refused(trained, "--judge", "verified", "--reward", __file__)
     (data := trained / "global_step_4/data.pt").unlink()
     assert "data.pt has 0 of " in refused(trained / "global_step_4")
     data.write_bytes(b"data")
