@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from rpg.config.record import CONTENTS, recorded
-from rpg.config.verl_keys import FUNCTION, JUDGE, RESUMABLE, VALIDATION
+from rpg.config.verl_keys import FUNCTION, JUDGE, RESUMABLE, REWARD_FILE, VALIDATION
 from rpg.diagnostics import UserError, fitted, printable
 from rpg.dotted import below, leaves, value_at
 from rpg.files import manifest
@@ -23,7 +23,7 @@ from rpg.files.integrity import STEP, newest_complete
 from rpg.logged import ALL_GROUPS, BATCH, LEFT_OUT_OF_VALIDATION, VALIDATED
 from rpg.registry.datasets import benchmark_of
 from rpg.registry.methods import label_of
-from rpg.rewards import OURS
+from rpg.rewards import JUDGES, OURS
 from rpg.rewards.user_reward import ADAPTER
 
 CHECKPOINTS = Path("checkpoints")  # where launch scripts put their runs
@@ -64,8 +64,13 @@ class Run:
 
     @property
     def judge(self) -> str:
-        """The verifier that scored its answers (docs/judges.md)."""
-        return judge_of(self.config)
+        """What scored its answers: a judge (docs/judges.md), or the file of another reward function."""
+        if not self.config:
+            return "not recorded"
+        path = value_at(self.config, REWARD_FILE) or value_at(self.config, f"{FUNCTION}.path", OURS)
+        if path == OURS:
+            return value_at(self.config, JUDGE) or JUDGES[0]
+        return PurePath(path).name if path else "verl's own"
 
     @property
     def seed(self) -> str:
@@ -183,16 +188,6 @@ def with_wrong(samples: Any, number: int) -> Any:
     like = [*known, *[sizes.index[0]] * (number - len(known))]
     rows = samples.drop_duplicates("input").set_index("input").loc[like]
     return pd.concat([samples, rows.assign(input=problems, output="", acc=0.0)])
-
-
-def judge_of(config: dict[str, Any]) -> str:
-    """Return the judge that scored a run: release, verified, or the name of another reward function's file."""
-    if not config:
-        return "not recorded"
-    path = value_at(config, f"{FUNCTION}.reward_kwargs.file") or value_at(config, f"{FUNCTION}.path", OURS)
-    if path == OURS:
-        return value_at(config, JUDGE) or "release"  # compute_score's default
-    return PurePath(path).name if path else "verl's own"
 
 
 def load(directory: Path) -> Run:

@@ -13,6 +13,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -29,7 +30,7 @@ from rpg.dotted import put, value_at
 from rpg.files.atomic import CONFIG, ENVIRONMENT, METRICS, SAMPLES, append_record
 from rpg.registry.scripts import RECIPE
 from rpg.results.formats import show
-from rpg.results.runs import Run, find, judge_of, load, show_notes
+from rpg.results.runs import Run, find, load, show_notes
 from rpg.results.table import build_table
 from rpg.rewards import JUDGES, OURS, Score, compute_score, sandbox, user_reward
 from rpg.rewards.extract import WRONG, blind_to, example
@@ -54,15 +55,15 @@ def run(args: argparse.Namespace) -> int:
         return try_reward(reward_of(config), args.scored)
     find([args.scored])  # which says that there is no run
     scored = load(args.scored)
-    config = copy.deepcopy(scored.config)
+    again = replace(scored, config=copy.deepcopy(scored.config))
     if args.reward or args.judge:
-        put(config, FUNCTION, function_of(args.reward, args.judge))
-    if judge_of(config) == scored.judge:  # the same judge in another version still makes a second row
-        put(config, "rpg.scored_again", True)
-    out = args.out or args.scored / f"judge-{judge_of(config)}"
+        put(again.config, FUNCTION, function_of(args.reward, args.judge))
+    if again.judge == scored.judge:  # the same judge in another version still makes a second row
+        put(again.config, "rpg.scored_again", True)
+    out = args.out or args.scored / f"judge-{again.judge}"
     if out.exists():
         raise UserError(f"{out}: exists; remove it or give another --out")
-    notes = score_run(scored, config, out)
+    notes = score_run(scored, again.config, out)
     show(build_table([scored, load(out)]))
     print(f"written: {out}")
     show_notes(notes)
