@@ -20,7 +20,7 @@ from matplotlib.ticker import MaxNLocator
 from rpg.diagnostics import UserError
 from rpg.logged import ALL_GROUPS
 from rpg.registry.methods import LOOKS, Dash, Look, base_method
-from rpg.results.runs import Run, notes_of
+from rpg.results.runs import Run
 from rpg.results.statistics import pass_at
 from rpg.results.table import Table
 
@@ -52,7 +52,7 @@ def make_panels(table: Table, k: int | None = None) -> dict[str, dict[str, Any]]
 
     First benchmarks, in the table's order, then the logged metrics of training and off-policy training.
     k: of pass@k by step, a panel more for each benchmark; a note of the table names rows without k answers to each
-    problem, and UserError is raised if all are.
+    problem.
     """
     frames: dict[Any, Any] = {
         (label, number): by_title(run, k) for label, runs in table.rows.items() for number, run in enumerate(runs)
@@ -64,14 +64,11 @@ def make_panels(table: Table, k: int | None = None) -> dict[str, dict[str, Any]]
         if points.any() or (len(points) and (title not in PANELS or title == PANEL_OF_REWARD)):
             rows = points.groupby("label", sort=False)
             panels[title] = {label: own.droplevel("label").unstack("run").sort_index() for label, own in rows}
-    needs = f"needs {k} answers to each problem, right or wrong (rollout.val_kwargs.n)"
     for name in table.benchmarks if k else ():
-        passed = panels.get(f"{name} {kinds[-1]}", {})
-        if lacking := [label for label in panels[f"{name} accuracy"] if label not in passed]:
-            table.notes.append(f"{name} {kinds[-1]} is not drawn of {', '.join(lacking)}: {needs}")
-    if k and not any(title.endswith(f" {kinds[-1]}") for title in panels):
-        notes = notes_of(run for runs in table.rows.values() for run in runs)
-        raise UserError("\n".join([f"--pass-at {k}: {needs}", *notes]))
+        drawn = panels.get(f"{name} pass@{k}", {})
+        if lacking := [label for label in panels[f"{name} accuracy"] if label not in drawn]:
+            needs = f"needs {k} answers to each problem, right or wrong (rollout.val_kwargs.n)"
+            table.notes.append(f"no {name} pass@{k} of {', '.join(lacking)}: {needs}")
     return panels
 
 
