@@ -37,6 +37,7 @@ from rpg.rewards.extract import WRONG, blind_to, example
 from rpg.rewards.user_reward import RewardError, function_of
 
 ROWS = 5  # tried
+KEPT = ["input", "output", "gts", "step", "uid", "data_source", "extra_info"]  # of saved samples: what is no verdict
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -117,7 +118,7 @@ def score_run(scored: Run, config: dict[str, Any], out: Path) -> list[str]:
                 raise UserError(f"step {step}: no sample has a score, as {failed[0]}")
             notes.append(f"step {step}: {len(failed)} samples without a score count as wrong, as {failed[0]}")
         kept = [{"score": 0.0, "acc": 0.0} if isinstance(one, str) else one for one in verdicts]
-        judged[step] = samples.drop(columns=["problem", "benchmark"]).assign(**pd.DataFrame(kept, samples.index))
+        judged[step] = samples.filter(KEPT).assign(**pd.DataFrame(kept, samples.index))
     if not judged:
         raise UserError("\n".join([f"{scored.name}: no usable samples; `rpg eval --judge` makes them", *scored.notes]))
     if all("extra_info" not in samples for samples in judged.values()):
