@@ -29,7 +29,7 @@ def saved_run(directory: Path, source: str = "aime24") -> Path:
     samples = []
     for n, (answer, acc) in itertools.product(range(3), ANSWERS.items()):
         samples.append({"input": f"what is {n} + 7?", "output": answer, "gts": "7", "score": 2 * acc - 1, "acc": acc,
-                        "pred": "?", "length": 1, "data_source": source, "extra_info": '{"split": "test"}'})  # fmt: skip
+                        "pred": "?", "x": 1, "data_source": source, "extra_info": '{"split": "test"}'})  # fmt: skip
     for step in (0, 2, 4):
         write_samples(run_dir, step, samples)
     return run_dir
@@ -77,7 +77,7 @@ def test_another_judge_on_saved_samples(tmp_path, capsys):
     answers = run.samples(4)
     verdicts = answers[["acc", "score", "pred"]].to_numpy().tolist()
     assert verdicts == [*[[1, 1, "7"]] * 3, [0, -1, "8"]] * 3
-    assert "length" not in answers  # of the run's own reward
+    assert "x" not in answers  # of the run's own reward
 
 
 @pytest.mark.parametrize(
