@@ -8,7 +8,7 @@ from rpg.cli import main
 from rpg.config.compose import of_script
 from rpg.config.run_config import RunConfig
 from rpg.config.verl_keys import ACTOR, FUNCTION, MODEL, ROLLOUT
-from rpg.dotted import leaves, value_at
+from rpg.dotted import leaves
 from rpg.registry import scripts
 from rpg.results import eval_command
 from rpg.results.eval_command import evaluation
@@ -22,8 +22,9 @@ CHANGED = {
 
 @pytest.fixture(scope="module")
 def config() -> RunConfig:
-    """Return the configuration of a training with a response length of its own."""
-    return of_script(scripts.find("rpg_cpu_urkl1e-4"), ["data.max_response_length=48", f"{MODEL}.path=/models/mine"])
+    """Return the configuration of a training with a response length and a reward of its own."""
+    own = ["data.max_response_length=48", f"{MODEL}.path=/models/mine", f"rpg.reward={__file__}"]
+    return of_script(scripts.find("rpg_cpu_urkl1e-4"), own)
 
 
 @pytest.fixture
@@ -51,17 +52,11 @@ def test_it_is_the_trained_configuration_in_every_key_but_seven(config, tmp_path
     assert after["trainer.resume_from_path"] == str(tmp_path / "global_step_4")
 
 
-def test_a_judge_replaces_the_users_reward(config, tmp_path):
-    own = {**config.config, "reward": {"custom_reward_function": {"path": "m", "reward_kwargs": {"file": "/mine.py"}}}}
-    here = evaluation(own, tmp_path, tmp_path / "out", [f"{FUNCTION}.reward_kwargs.judge=verified"])
-    assert value_at(here, f"{FUNCTION}.reward_kwargs") == {"judge": "verified"}
-
-
 def test_flags_are_overrides_of_the_runs_settings(trained, begun, tmp_path):
     flags = ["--judge", "verified", "--out", tmp_path / "out", "--test", "/a.parquet", "/b.parquet", "--model", "Q/Q"]
     assert main(["eval", *map(str, [trained / "global_step_4", "data.max_prompt_length=9", *flags])]) == 7
     (run,) = begun
-    assert run[f"{FUNCTION}.reward_kwargs.judge"] == "verified"
+    assert run[f"{FUNCTION}.reward_kwargs"] == {"judge": "verified"}  # in place of the run's own reward
     assert run.files("val") == ["/a.parquet", "/b.parquet"]
     assert (run[f"{MODEL}.path"], run["data.val_max_samples"]) == ("Q/Q", -1)
     assert (run[f"{ROLLOUT}.prompt_length"], run[f"{ROLLOUT}.response_length"]) == (9, 48)  # which verl reads
