@@ -84,8 +84,9 @@ def _without_integer(text: str) -> tuple[str, str, str]:
     if match := ANY_CONSTANT.search(plain):
         names, others = (set(NAMES.findall(part)) for part in (match[match.lastindex or 0], plain[: match.start()]))
         return (plain[: match.start()] if names <= others else text), "", ""
-    if not (match := ANY_INTEGER.search(plain)):
-        return text, "", ""
+    match = ANY_INTEGER.search(plain)
+    if not match or match[match.lastindex or 0] not in NAMES.findall(plain[: match.start()]):
+        return text, "", ""  # of [0, 1], x \in Z the last part is a condition
     integers = "positive" if re.search("[_^]", match[0]) else "N" if "N" in match[0] else "Z"
     return SET_OF.sub("", plain[: match.start()]), match[match.lastindex or 0], integers
 
