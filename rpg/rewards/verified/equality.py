@@ -25,8 +25,10 @@ from rpg.rewards.verified.values import same_value
 
 MAX_ITEMS = 40  # length of a list, to bound the matching
 NAMES = re.compile(r"\\text\s*\{[^{}]*\}|\\[A-Za-z]+|[a-z]{3,}|[A-Za-z](?:_(?:\w|\{\w\}))?")  # or words
-FUNCTION = re.compile(r"([A-Za-z])\s*\(\s*([a-df-hj-z])\s*\)\s*=")  # f(e) is a value
+BINOMIAL = re.compile(r"(?<![A-Za-z\\])C\(([^(),]+),([^(),]+)\)")  # if no point
+FUNCTION = re.compile(r"([A-Za-z](?:\s*\^\s*\{-1\})?)\s*\(\s*([a-df-hj-z])\s*\)\s*=")  # f(e) is a value
 CONSTANT = re.compile(r"(?:K|[Cc](?:_[01]|_\{1\})?)")  # of integration
+TWO_CONSTANTS = re.compile(r"[AB]|[Cc]_(?:[12]|\{[12]\})")
 PARAMETERS = frozenset("ackCK")  # of all solutions f(x) = cx
 INTEGRATED = re.compile(rf"\+\s*{CONSTANT.pattern}$|(?:^|[-+=])\s*{CONSTANT.pattern}\s*e\s*\^")  # x^2 + C, y = Ce^x
 FAMILY = re.compile(  # \\frac{\\pi}{3} + 2k\\pi or (2k+1)\\pi: no other letter, root, power or denominator
@@ -65,7 +67,8 @@ def same_answer(answer: str, truth: str) -> bool:
         return False  # integers of an interval are not the interval
     answer, truth = _without_domain(answer, truth), _without_domain(truth, answer)
     renamed = _renamed(answer, truth, name, truth_name)
-    return same(read(answer), read(truth)) or (renamed != answer and same(read(renamed), read(truth)))
+    spelled = [BINOMIAL.sub(r"\\binom{\1}{\2}", text) for text in (renamed, truth)]
+    return same(read(answer), read(truth)) or (spelled != [answer, truth] and same(*map(read, spelled)))
 
 
 def _chosen(text: str, other: str) -> str:
@@ -107,9 +110,13 @@ def _renamed(answer: str, truth: str, integer: str, truth_integer: str) -> str:
     is_argument = is_function and named[0][2] != named[1][2]
     if is_argument:
         old, new = ({match[2]} for match in named)
+    others = truth_names - new - {"e", "i"}
+    if len(old) == len(new) == 2 and all(map(TWO_CONSTANTS.fullmatch, (*old, *new))) and others in map(set, "txyz"):
+        both = dict(zip(sorted(old), sorted(new), strict=True))  # y = Ae^x + Be^{-x}
+        return NAMES.sub(lambda match: both.get(match[0], match[0]), answer)
     if len(old) != 1 or len(new) != 1 or new & names:
         return answer
-    (name,), others = new, truth_names - new - {"e", "i"}
+    (name,) = new
     # other letters are quantities, as the m and l of a pendulum
     is_integer = (name == truth_integer and old <= COUNTERS | {integer}) or (old == {integer} and not others)
     is_constant = all(map(CONSTANT.fullmatch, (*old, name))) and others in map(set, "txyz") and INTEGRATED.search(truth)
@@ -122,10 +129,8 @@ def same(answer: Structure, truth: Structure) -> bool:
     """Return whether two structures mean the same."""
     if answer == truth:
         return True
-    if is_region(answer) or is_region(truth):
-        verdict = same_region(answer, truth)
-        if verdict is not None:
-            return verdict
+    if (is_region(answer) or is_region(truth)) and (verdict := same_region(answer, truth)) is not None:
+        return verdict
     if isinstance(answer, Relation) or isinstance(truth, Relation):
         return same_relation(answer, truth)
     opened = _opened(answer), _opened(truth)

@@ -90,9 +90,8 @@ def are_close(a: Number, b: Number, leeway: Fraction = Fraction(0)) -> bool:
     if isinstance(a, Fraction) and isinstance(b, Fraction):
         return abs(a - b) <= leeway * abs(b)
     a, b = inexact(a), inexact(b)
-    if leeway and abs(a - b) <= abs(b) * leeway.numerator / leeway.denominator:
-        return True
-    return bool(abs(a - b) <= TOLERANCE * max(abs(a), abs(b), 1e-30))
+    share = abs(b) * leeway.numerator / leeway.denominator
+    return bool(abs(a - b) <= max(share, TOLERANCE * max(abs(a), abs(b), 1e-30)))
 
 
 def are_equal(a: Node, b: Node, leeway: Fraction = Fraction(0)) -> bool:

@@ -20,7 +20,7 @@ NAME = re.compile(
 PART = r"[A-Z](?:_(?:\w|\{\w+\})|[A-Z]{0,4})"
 MEASURE = re.compile(
     rf"\|[A-Z]{{2}}\||{PART}(?:\s*:\s*{PART})+|"
-    r"\\frac\s*\{[A-Z]{2}\}\s*\{[A-Z]{2}\}|[A-Z]{2}/[A-Z]{2}|P\s*\([^()]*\)|\\(?:lim|int|sum|prod)(?![a-z]).*|"
+    r"\\frac\s*\{(?:[A-Z]{2}|[a-z])\}\s*\{(?:[A-Z]{2}|[a-z])\}|[A-Z]{2}/[A-Z]{2}|P\s*\([^()]*\)|\\(?:lim|int|sum|prod)(?![a-z]).*|"
     rf"{DERIVATIVE.pattern}|[A-Z]\s*\\c[au]p\s*[A-Z]|\|(?:[A-Za-wz]|\\vec\s*\{{\w+\}})\||[A-Za-z]'*\(-?[0-9]+\)|"
     r"\\(?:sin|cos|tan)\s*[0-9]?\s*(?:[A-Z]|\\(?:alpha|beta|gamma|theta|phi)(?![a-z]))|\\(?:gcd|max|min)(?![a-z]).*"
 )
@@ -155,7 +155,7 @@ def read(text: str) -> Structure:
         parts = [part for part in parts if part]
         return _read_list(parts, separators) if parts else text
     if not text.startswith(("{", "\\{")) and 0 < len(either := EITHER_SIGN.findall(text)) <= MAX_SIGNS:
-        return _flat(map(read, _signed(text, either)))
+        return _read_list(_signed(text, either), [])
     if label := LABEL.match(text):
         return _assign(label[1], text[label.end() :])
     sides, signs = split(text, RELATION)
@@ -207,11 +207,11 @@ def _numbered(parts: list[str]) -> tuple[Relation, ...]:
 
 
 def _points(items: Sequence[Structure]) -> tuple[Items, ...]:
-    """Return the points that a list names: (x, y) = (1, 2), (3, 4) or x = 1, y = 2, x = 3, y = 4; else ()."""
+    """Return the points that a list names: (x, y) = (1, 2), (3, 4) x = 1, y = 2, x = 3, y = 4, two systems; else ()."""
     rows, first = list[list[Relation]](), items[0]
-    if isinstance(first, Items) and first.kind == "point":
-        names = [relation.sides[0] for relation in first.items]
-        points = [item.items for item in items if isinstance(item, Items) and item.kind in ("point", "()")]
+    names = [item.sides[0] for item in first.items if is_assignment(item)] if isinstance(first, Items) else []
+    if isinstance(first, Items) and 1 < len({*names}) == len(first.items):
+        points = [item.items for item in items if isinstance(item, Items) and item.kind in ("point", "()", ",")]
         rows = [list(map(_assign, names, point)) for point in points if len(point) == len(names)]
         is_whole = len(rows) == len(items)
     else:
@@ -228,6 +228,8 @@ def _assign(name: str, value: Structure) -> Relation:
 
 
 def _read_relation(sides: list[str], signs: list[str]) -> Structure:
+    if signs == ["\\in"] and enclosed(sides[0]) and sides[1].startswith("\\{"):
+        return read(f"{sides[0]} = {sides[1][2:-2]}")  # (x, y) \in \{(1, 2), (3, 4)\}
     if signs == ["\\in"] and is_name(sides[0]):
         inside = read(sides[1])
         if isinstance(inside, Items) and inside.kind == "{":

@@ -28,7 +28,7 @@ ROUNDED = re.compile(rf"-?(?=[0.]*[1-9](?:[., ]?[0-9]){{2}}){INTEGER}\.([0-9]{{2
 RATIO = re.compile(r":|(?<=[0-9])\s+to\s+(?=[0-9])")
 DECIMAL_POINT = re.compile(r"[0-9]*\.[0-9]")
 CURRENCY = re.compile(r"([+-]?)\s*(\\\$|USD|EUR|€|£|¥)\s*")
-UNIT_START = re.compile(r"\s*(?:[\\%°'(]|(?<![A-Za-z\\])[A-Za-z])")  # not within a word
+UNIT_START = re.compile(r"\s*(?:[\\%°'(]|/(?=(?: |\\text|\{)*(?:[a-z]{3}|hr))|(?<![A-Za-z\\])[A-Za-z])")  # in no word
 PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([^0-9]*[^0-9\s-])\s*")
 NO_VALUE_ENDS = ("\\", "+", "-", "\\cdot", "/", "^", "_", "{", "(", "=")
 LETTERS = re.compile(r"[A-Za-z]|mg|(?:mg|[A-Za-z])(?: +[A-Za-z])+")  # m g h is a product
@@ -114,14 +114,9 @@ def same_number(answer: str, truth: str, scale: Node = ONE) -> bool:
     if right is not None and right.denominator != 1:
         decimals = [bool(DECIMAL_POINT.search(text)) for text in (answer, truth)]
         share = Fraction(decimals[0] != decimals[1] or scale != ONE, 10**6)
-        share = share if decimals[0] else max(share, _rounding(truth) / abs(right))
+        if not decimals[0] and (match := ROUNDED.fullmatch(truth)):  # half a unit of its last place
+            share = max(share, Fraction(1, 2 * 10 ** len(match[1])) / abs(right))
     return are_equal(Node("mul", (trees[0], scale)), trees[1], share)
-
-
-def _rounding(truth: str) -> Fraction:
-    """Return half a unit of the last place of a decimal with two places and three digits or more, else 0."""
-    match = ROUNDED.fullmatch(truth)
-    return Fraction(1, 2 * 10 ** len(match[1])) if match else Fraction(0)
 
 
 def _same_ratio(answer: str, truth: str) -> bool:
