@@ -19,8 +19,9 @@ def judge_response(response: str, truth: str, integers_only: bool = False) -> tu
     """
     answer, truth = extract_answer(response), bare_truth(truth)
     is_read = 0 < len(answer) <= MAX_ANSWER_CHARS >= len(truth)
-    truths = truth, *(match.groups() if (match := OR.fullmatch(truth)) else ())
-    is_right = is_read and any(_is_same(normalize(answer), normalize(text), integers_only) for text in truths)
+    forms = [match.groups() if (match := OR.fullmatch(text)) else (text,) for text in (answer, truth)]
+    answers, truths = (list(map(normalize, texts)) for texts in forms)
+    is_right = is_read and all(any(_is_same(text, other, integers_only) for other in truths) for text in answers)
     return is_right, answer[:MAX_ANSWER_CHARS]
 
 
