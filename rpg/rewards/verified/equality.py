@@ -24,7 +24,7 @@ from rpg.rewards.verified.structure import (
 from rpg.rewards.verified.values import same_value
 
 MAX_ITEMS = 40  # length of a list, to bound the matching
-NAMES = re.compile(r"\\text\s*\{[^{}]*\}|\\[A-Za-z]+|[a-z]{3,}|[A-Za-z](?:_(?:\w|\{\w\}))?")  # or words
+NAMES = re.compile(r"\\text\s*\{[^{}]*\}|\\[A-Za-z]+|[a-z]{3,}|no(?![a-z])|[A-Za-z](?:_(?:\w|\{\w\}))?")  # or words
 BINOMIAL = re.compile(r"(?<![A-Za-z\\])C\(([^(),]+),([^(),]+)\)")  # if no point
 FUNCTION = re.compile(r"([A-Za-z](?:\s*\^\s*\{-1\})?)\s*\(\s*([a-df-hj-z])\s*\)\s*=")  # f(e) is a value
 CONSTANT = re.compile(r"(?:K|[Cc](?:_[01]|_\{1\})?)")  # of integration

@@ -22,7 +22,7 @@ SHORTHANDS = (  # of whole answers
     (re.compile(rf"({DECIMAL.pattern})\s*x\s*(10\s*\^.*)"), r"\1\\cdot \2"),
     (re.compile(rf"([+-]?{INTEGER}) +([0-9]+)/([0-9]+)"), r"\1\\frac{\2}{\3}"),
 )
-WORD = re.compile(r"(?<![\\A-Za-z])[a-z]{4}")  # 0 thousand is not 0; qvBL is a product
+WORD = re.compile(r"(?<![\\A-Za-z])(?:[a-z]{4}|not?(?![a-z]))")  # 0 thousand is not 0; qvBL is a product
 # dx/dt is not a quotient of products with d: compared as text
 DERIVATIVE = re.compile(
     r"\\frac\s*\{\s*(?:d|\\partial)(?:[^{}]|\{[^{}]*\})*\}\s*\{\s*(?:d|\\partial)\s*\\?[A-Za-z](?:[^{}*/+-]|\{[^{}]*\})*\}"

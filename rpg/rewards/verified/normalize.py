@@ -111,7 +111,7 @@ LEAD = re.compile(  # no list: x is 3, y is 4
     r"(?:\s+(?:equal to|given by|exactly|just|simply))?\s*:?\s+(?=\S)"
 )
 LEAD_WORDS = re.compile(
-    r"(?i:so|thus|hence|therefore|final answer|the answer|answer|exactly|option|choice|(?:a )?total of|"
+    r"(?i:so|thus|hence|therefore|final answer|the answer|answer|exactly|only|option|choice|(?:a )?total of|"
     r"we (?:find|get|have|obtain)(?: that)?)[,:]?\s+(?=[^a-z]|[a-z](?![a-z])(?!\s+[a-z]{2}))"
 )
 SPOKEN = re.compile(  # and a reason

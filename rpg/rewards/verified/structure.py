@@ -48,8 +48,8 @@ MATRIX = re.compile(
 EITHER_SIGN = re.compile(r"\\(?:pm|mp)(?![A-Za-z])")
 OPPOSITE, MAX_SIGNS = {"+": "-", "-": "+"}, 3
 LABEL = re.compile(r"(?:\\text\s*\{\s*)?([A-Za-z][A-Za-z ]{2,}?)\s*(?:\}\s*:|:\s*\}|:)\s*(?=[^\s:])")  # Ann: 3
-NUMBERED = re.compile(r"\(([1-9a-i])\)\s+(.+)")  # a part of an answer: (1) 5
-NUMBERS = ("123456789", "abcdefghi")
+NUMBERED = re.compile(r"\(([1-9a-h]|[ivx]+)\)\s+(.+)")  # a part of an answer: (1) 5
+NUMBERS = ("1 2 3 4 5 6 7 8 9", "a b c d e f g h i", "i ii iii iv v vi vii viii ix")
 POINT = re.compile(r"([A-Z](?:'|_\{?\w\}?)?)\s*(\(.*\))")  # A(1, 2)
 RULE = re.compile(r"([^|:]+?)\s*(?:\\in\s*\\mathbb\{R\}\s*)?[|:]\s*(.*)")  # x \in \mathbb{R} | x > 3
 
@@ -200,10 +200,10 @@ def _read_list(parts: list[str], separators: list[str]) -> Structure:
 def _numbered(parts: list[str]) -> tuple[Relation, ...]:
     """Return a = 5, b = 6 for the parts (1) 5, (2) 6 or (a) 5, (b) 6; () for other parts."""
     matches = [match for part in parts if (match := NUMBERED.fullmatch(part))]
-    numbers = "".join(match[1] for match in matches)
+    numbers = " ".join(match[1] for match in matches)
     if len(matches) < len(parts) or not any(order.startswith(numbers) for order in NUMBERS):
         return ()
-    return tuple(Relation((name, match[2]), ("=",)) for name, match in zip(NUMBERS[1], matches, strict=False))
+    return tuple(Relation((name, match[2]), ("=",)) for name, match in zip(NUMBERS[1][::2], matches, strict=False))
 
 
 def _points(items: Sequence[Structure]) -> tuple[Items, ...]:
@@ -278,7 +278,8 @@ def _read_brackets(text: str) -> Structure:
     is_set = opening in ("\\{", "{")
     if is_set and (rule := RULE.fullmatch(inside)):
         region = read(rule[2])
-        return region if bounded_name(region) == rule[1] else text
+        items = region.items if isinstance(region, Items) and region.kind == "," else (region,)
+        return region if {bounded_name(item) or assigned_name(item) for item in items} == {rule[1]} else text
     parts, separators = split(inside, SEPARATOR)
     if is_set:
         content = _read_list(parts, separators)  # also \{\pm 1\}

@@ -34,8 +34,7 @@ def read_unit(text: str) -> Unit | None:
     """Return the unit named by the whole `text`, else None; what follows "/" or "per" divides, as in J/kg K."""
     for pattern, word in SIGNS:
         text = pattern.sub(word, text)
-    text = FRACTION.sub(r"\1/(\2)", text)
-    text = without_text(text)
+    text = without_text(FRACTION.sub(r"\1/(\2)", text))
     tokens = list(TOKEN.finditer(text))
     if "".join(token[0] for token in tokens) != text:
         return None
@@ -77,5 +76,5 @@ def named_unit(word: str) -> Unit | None:
                 scale, _, others = definition.partition(" ")
                 of = read_unit(others) or Unit(Fraction(1), ((symbol, 1),))
                 return Unit(Fraction(10) ** exponent * Fraction(scale or 1) * of.scale, of.powers)
-    is_counted = re.fullmatch("(?!.*(?:teenth|ieth|illion)s)[a-z]{3,}s", noun) and noun not in TABLE["no nouns"]
+    is_counted = re.fullmatch("(?!.*(?:teenth|ieth|illion|ou|s)s$)[a-z]{3,}s", noun) and noun not in TABLE["no nouns"]
     return Unit(Fraction(1), ((noun.removesuffix("s"), 1),)) if is_counted else None
