@@ -63,7 +63,8 @@ def same_answer(answer: str, truth: str) -> bool:
     (answer, name, integers), (truth, truth_name, truth_integers) = map(_without_integer, (answer, truth))
     if name and truth_name and integers != truth_integers:
         return False  # of \mathbb{Z} and \mathbb{N}
-    if bool(name) != bool(truth_name) and (name or truth_name) == bounded_name(read(answer if name else truth)):
+    is_part = integers + truth_integers != "R" and (name or truth_name) == bounded_name(read(answer if name else truth))
+    if bool(name) != bool(truth_name) and is_part:
         return False  # integers of an interval are not the interval
     answer, truth = _without_domain(answer, truth), _without_domain(truth, answer)
     renamed = _renamed(answer, truth, name, truth_name)
@@ -82,11 +83,11 @@ def _chosen(text: str, other: str) -> str:
 
 
 def _without_integer(text: str) -> tuple[str, str, str]:
-    """Return a text without "k is an integer" at its end, k and Z; without "c is a constant", and "" twice."""
+    """Return a text without "k is an integer" at its end, k and Z; without "c is a constant", c and R."""
     plain = without_text(text)
     if match := ANY_CONSTANT.search(plain):
         names, others = (set(NAMES.findall(part)) for part in (match[match.lastindex or 0], plain[: match.start()]))
-        return (plain[: match.start()] if names <= others else text), "", ""
+        return (plain[: match.start()], "".join(names), "R") if names <= others else (text, "", "")
     match = ANY_INTEGER.search(plain)
     if not match or match[match.lastindex or 0] not in NAMES.findall(plain[: match.start()]):
         return text, "", ""  # of [0, 1], x \in Z the last part is a condition

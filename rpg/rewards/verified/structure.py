@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple, TypeGuard
 
@@ -172,12 +172,6 @@ def _signed(text: str, either: list[str]) -> list[str]:
     return ["".join(itertools.chain(*zip(parts, [*signs, ""], strict=True))).strip() for signs in choices]
 
 
-def _flat(items: Iterable[Structure]) -> Items:
-    """Return a list of all parts, those of lists and points too."""
-    lists = (item.items if isinstance(item, Items) and item.kind in (",", "point") else (item,) for item in items)
-    return Items(",", tuple(itertools.chain.from_iterable(lists)))
-
-
 def _read_list(parts: list[str], separators: list[str]) -> Structure:
     """Read several parts: inequalities of one variable form a region, other parts an unordered list."""
     if numbered := _numbered(parts):
@@ -194,7 +188,8 @@ def _read_list(parts: list[str], separators: list[str]) -> Structure:
         return " or ".join(sorted(parts, key=str.casefold))  # x = 1 or y = 2, A or B: neither a point nor a list
     if points := _points(items):
         return Items(",", points)
-    return _flat(items)
+    lists = (item.items if isinstance(item, Items) and item.kind in (",", "point") else (item,) for item in items)
+    return Items(",", tuple(itertools.chain.from_iterable(lists)))
 
 
 def _numbered(parts: list[str]) -> tuple[Relation, ...]:
