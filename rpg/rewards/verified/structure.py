@@ -155,7 +155,7 @@ def read(text: str) -> Structure:
         parts = [part for part in parts if part]
         return _read_list(parts, separators) if parts else text
     if not text.startswith(("{", "\\{")) and 0 < len(either := EITHER_SIGN.findall(text)) <= MAX_SIGNS:
-        return _read_list(_signed(text, either), [])
+        return _read_list(_signed(text, either), ["and" if "\\ne" in text else "or"])
     if label := LABEL.match(text):
         return _assign(label[1], text[label.end() :])
     sides, signs = split(text, RELATION)
