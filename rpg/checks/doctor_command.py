@@ -37,7 +37,7 @@ PACKAGES = ("verl", "torch", "vllm", "ray", "transformers", "flash-attn", "sched
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg doctor`."""
-    parser.add_argument("script", nargs="?", metavar="NAME", help="as of `rpg train`; without one: this machine")
+    parser.add_argument("script", nargs="?", metavar="NAME", help="as for `rpg train`; without it: this machine")
     flags.configure(parser)
 
 

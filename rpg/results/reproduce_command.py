@@ -37,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg reproduce`."""
     tables = "3, 5, 6, 7 or 8, figure8 (clip), figure9 (beta, reference)"
     parser.add_argument("table", metavar="TABLE", help=tables)
-    parser.add_argument("overrides", nargs="*", default=[], metavar="OVERRIDE", help="for every script")
+    parser.add_argument("overrides", nargs="*", default=[], metavar="OVERRIDE", help="Hydra overrides for every script")
     methods = "rows, by their names in the table; paper (default): all of the paper's; all: also newer ones (rpg list)"
     parser.add_argument("--methods", nargs="+", default=["paper"], metavar="METHOD", help=methods)
     parser.add_argument("--seeds", nargs="+", type=int, default=[1], metavar="N", help="default: 1")

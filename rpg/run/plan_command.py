@@ -14,7 +14,7 @@ GPUS = {"h100": 80, "h200": 141, "a100": 80, "a100-40": 40, "l40s": 48, "a6000":
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg plan`."""
-    parser.add_argument("script", metavar="NAME", help="as of `rpg train`")
+    parser.add_argument("script", metavar="NAME", help="as for `rpg train`")
     flags.configure(parser)
     about = "default: the smallest one here, or else h100; another as an override, rpg.gpu_memory=GB"
     parser.add_argument("--gpu", type=str.lower, choices=GPUS, help=about)
