@@ -31,7 +31,7 @@ def _newest(run: RunConfig) -> Findings:
     chosen = run.choice or newest_complete(run.directory)
     if chosen.newest is None:
         anew = f"set another {DIRECTORY}, or move this one aside, to start over"
-        reasons = [f"{passed.name} cannot be resumed from: {why}" for passed, why in chosen.passed_over.items()]
+        reasons = [f"cannot resume from {passed.name}: {why}" for passed, why in chosen.passed_over.items()]
         if chosen.tracker is not None and not reasons:
             reasons = [f"{TRACKER} says {chosen.tracker!r}, and there is no checkpoint; verl would start from scratch"]
         # a kill in the first save leaves neither tracker nor manifest: nothing is lost that was saved

@@ -44,7 +44,7 @@ def read_by_the_loss(run: RunConfig) -> Findings:
     pairs = {f"{ACTOR}.use_kl_loss": f"{ACTOR}.kl_loss_coef", "algorithm.use_kl_in_reward": "algorithm.kl_ctrl.kl_coef"}
     for switch, coefficient in pairs.items():
         if run[switch] and run[coefficient] != 0:
-            message = f"counts the KL twice beside {run.shown(LOSS_MODE)}"
+            message = f"counts the KL twice, as {run.shown(LOSS_MODE)} contains it"
             yield run.error(switch, message, "set it to false; rpg.kl_coef is the strength of the KL")
 
 
@@ -75,7 +75,7 @@ def updates(run: RunConfig) -> Findings:
     for name, values in usual.items() if free else ():
         if run[f"{OPTIM}.{name}"] not in values:
             remedy = f"remove it; the warm-up is {OPTIM}.override_optimizer_config.warmup_steps"
-            yield run.error(f"{OPTIM}.{name}", f"is verl's schedule, and {OPTIMIZER} has its own", remedy)
+            yield run.error(f"{OPTIM}.{name}", f"is verl's schedule; {OPTIMIZER} has its own", remedy)
     scale, aggregation = f"{ACTOR}.loss_scale_factor", f"{ACTOR}.loss_agg_mode"
     if run[aggregation] == "seq-mean-token-sum-norm" and run[scale] is None:
         message = f"with {run.shown(aggregation)}: verl divides by each micro-batch's longest response"

@@ -45,10 +45,10 @@ FIXED = {
     f"{ROLLOUT}.repetition_penalty": ((None, 1.0), "is not read: verl always sends 1"),
     f"{OPTIM}.warmup_style": ((None,), "is deprecated, and would replace lr_scheduler_type; set that"),
     "data.truncation": (("left", "error"), "is not read: longer prompts are refused, or left out by a filter"),
-    "reward.reward_model.enable": ((False,), "would be loaded and not asked: the reward function scores"),
+    "reward.reward_model.enable": ((False,), "would be loaded but not used: the reward function scores"),
     "distillation.enabled": ((False,), "would replace the loss by a teacher's"),
     f"{ROLLOUT}.full_determinism": ((False,), "would give a prompt's responses one seed: all are the same"),
-    "algorithm.kl_ctrl.type": (("fixed",), "is in no checkpoint: a resume would begin at kl_coef again"),
+    "algorithm.kl_ctrl.type": (("fixed",), "is not saved in checkpoints: a resumed run would start again at kl_coef"),
     f"{ACTOR}.checkpoint.async_save": ((False,), "is Megatron's: a resume would not find the checkpoints"),
     "trainer.critic_warmup": ((0,), "would leave out the actor's updates; there is no critic"),
     "trainer.v1.sampler.custom_sampler.path": ((None,), "would replace the order of prompts, or not be read"),
@@ -126,7 +126,7 @@ def mini_batches(run: RunConfig) -> Findings:
     if run[BATCH] % run[MINI_BATCH]:
         yield run.error(MINI_BATCH, f"does not divide {run.shown(BATCH)}", "choose one that divides it")
     elif run[MINI_BATCH] * run[N] % ranks:
-        yield run.error(MINI_BATCH, f"times {run.shown(N)} is not divided by {ranks} ranks", "raise it")
+        yield run.error(MINI_BATCH, f"times {run.shown(N)} is not a multiple of {ranks} ranks", "raise it")
     parts = {f"{ACTOR}.ppo_micro_batch_size_per_gpu": (f"{ACTOR}.use_dynamic_bsz", run[MINI_BATCH])}
     for section in (ROLLOUT, *([REF] if run.has_reference_model else [])):
         parts[f"{section}.log_prob_micro_batch_size_per_gpu"] = f"{section}.log_prob_use_dynamic_bsz", run[BATCH]
@@ -188,7 +188,7 @@ def checkpoints_and_logs(run: RunConfig) -> Findings:
     for key in (f"{ACTOR}.checkpoint.save_contents", f"{ACTOR}.checkpoint.load_contents"):
         if isinstance(run[key], list) and (missing := sorted(needed - {*run[key]})):
             level = "error" if "model" in missing else "warning"
-            yield run.error(key, f"lacks {', '.join(missing)}: a resume begins anew with them", "add them", level)
+            yield run.error(key, f"lacks {', '.join(missing)}, which a resumed run would start anew", "add them", level)
     mode, path = "trainer.resume_mode", "trainer.resume_from_path"
     if (run[mode] == "resume_path") != (run[path] is not None):
         yield run.error(path, f"does not agree with {run.shown(mode)}", f"set both, as {mode}=resume_path, or none")

@@ -51,7 +51,7 @@ class Reference(BaseModel):
         if mode == info.field_name and value is None:
             raise ValueError(f"must be a number with rpg.reference.mode={mode}")
         if mode != info.field_name and value is not None:
-            raise ValueError(f"is not read with rpg.reference.mode={mode}; choose reference={info.field_name}")
+            raise ValueError(f"has no effect with rpg.reference.mode={mode}; choose reference={info.field_name}")
         return value
 
 
