@@ -81,7 +81,7 @@ def check_file(path: Path, judge: str | None = "release", tokenizer: Any = None)
     check = FileCheck(path)
     try:
         if path.suffix != ".parquet" and path.is_file():
-            raise UserError(f"{path}: is no .parquet file; `rpg data build --from {path}` makes one")
+            raise UserError(f"{path}: not a .parquet file; `rpg data build --from {path}` makes one")
         for number, (_, row) in enumerate(read_file(path)):
             check_row(check, number, row, bool(judge))
         if not check.sources:

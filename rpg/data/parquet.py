@@ -90,6 +90,6 @@ def write_set(out: Path, source: DataSet, problems: Sequence[Problem], template:
         if of_split := [problem for problem in problems if problem.split == split]:
             files[out / name] = of_split
         elif (out / name).exists():
-            raise UserError(f"{out / name} is of an earlier build; it may have the same problems: remove it")
+            raise UserError(f"{out / name} is from an earlier build and may repeat these problems; remove it")
     write(files, source.repeat, template)
     return [*files]

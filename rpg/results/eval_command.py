@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     checkpoint = find_checkpoint(args.run, contents=False).absolute()
     out = (args.out or checkpoint.with_name(f"eval-{checkpoint.name}")).absolute()
     if (out / METRICS).exists():  # which would be overwritten
-        raise UserError(f"{out}: is already a run; give a new directory (--out)")
+        raise UserError(f"{out}: already contains a run; give a new directory with --out")
     overrides = [*([f"{JUDGE}={args.judge}"] if args.judge else []), *flags.overrides(args)]
     if args.judge and args.reward:
         raise UserError(f"--judge {args.judge} --reward {args.reward}: give one of them")
@@ -74,7 +74,7 @@ def evaluation(trained: dict[str, Any], checkpoint: Path, out: Path, overrides: 
     for one in map(parse, overrides):
         section, _, name = one.key_or_group.rpartition(".")
         if section == ROLLOUT and name in ("n", "temperature", "top_k", "top_p"):
-            raise UserError(f"{one.key_or_group}: a validation does not read it; set {ROLLOUT}.val_kwargs.{name}")
+            raise UserError(f"{one.key_or_group}: has no effect on a validation; set {ROLLOUT}.val_kwargs.{name}")
         if one.key_or_group in ours:
             raise UserError(f"{one.key_or_group}: the command sets this key (RUN, --out); leave the override out")
         if one.key_or_group in (REWARD, JUDGE):  # which choose the function where a configuration is composed

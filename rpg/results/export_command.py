@@ -26,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Merge; return 2 without a checkpoint or a place for the model, 1 if the merger fails, which leaves nothing."""
     if args.ranks and not args.out:
-        raise UserError(f"--ranks {args.ranks}: give --out, too")
+        raise UserError(f"--ranks {args.ranks}: needs --out DIR")
     checkpoint = find_checkpoint(args.checkpoint)
     out = args.out or checkpoint.with_name(f"hf-{checkpoint.name}")  # beside the checkpoint, which the run may delete
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):

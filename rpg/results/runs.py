@@ -233,7 +233,7 @@ def read_lines(path: Path, types: Mapping[str, type] | None = None) -> list[Any]
         try:
             values.append(value := json.loads(line))
             if types and not all(isinstance(value, dict) and isinstance(value.get(key), types[key]) for key in types):
-                raise ValueError(f"no object with {' and '.join(types)}")
+                raise ValueError(f"not a JSON object with {' and '.join(types)}")
         except ValueError as error:
             raise UserError(f"{path}, line {number}: {error}; correct or remove the line") from error
     return values

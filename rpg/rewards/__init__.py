@@ -60,7 +60,7 @@ def compute_score(
     if (row := of_source(data_source)) is None:
         raise ValueError(f"data_source {data_source!r} has no score function; rename it (MATH/NAME), or use your own")
     if not isinstance(ground_truth, (str, Real)):
-        raise TypeError(f"ground_truth {ground_truth!r} of {data_source!r} is no text; see `rpg data check FILE`")
+        raise TypeError(f"ground_truth {ground_truth!r} of {data_source!r} is not text; see `rpg data check FILE`")
     truth = as_text(ground_truth)
     by_text = judge == "release" and row.answers != "expression"
     if answer is not None:

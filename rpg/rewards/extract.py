@@ -160,7 +160,7 @@ def forms_of(prompt: Any) -> list[str]:
 def example(answer: Any, prompt: Any, extra_info: Mapping[str, Any] | None = None) -> str:
     """Return a response with this answer in the form that the prompt asks for; after few-shot examples, that alone."""
     if isinstance(extra_info, str):
-        raise UserError(f"extra_info: {extra_info!r:.60} is not a struct; `rpg data check FILE` names the rows")
+        raise UserError(f"extra_info: {extra_info!r:.60} is not a struct; find the rows with `rpg data check FILE`")
     answer = int(answer) if isinstance(answer, float) and answer.is_integer() else answer  # as a model writes 27.0
     if end := (extra_info or {}).get(ANSWER_END):
         return f" {answer}{end}"

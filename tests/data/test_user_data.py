@@ -126,7 +126,7 @@ def test_a_file_of_an_earlier_build_beside_a_new_one_is_refused(tmp_path: Path, 
     options = ["--from", write_splits(tmp_path / "in", TRAIN, TRAIN[:3]), *QA, "--name", "n", "--out", tmp_path]
     assert build(*options) == 0
     before = {path: path.read_bytes() for path in tmp_path.glob("*.parquet")}
-    for size, said in ((["--train-size", 0], "n_train.parquet is of an earlier build"), (NONE, "no problem to write")):
+    for size, said in ((["--train-size", 0], "n_train.parquet is from an earlier"), (NONE, "no problem to write")):
         assert build(*options, *size) == 2
         assert said in capsys.readouterr().err
     assert {path: path.read_bytes() for path in tmp_path.glob("*.parquet")} == before

@@ -78,7 +78,7 @@ def test_what_cannot_be_evaluated_is_refused(trained, begun, tmp_path, capsys):
     data.write_bytes(b"data")
     (trained / "eval-global_step_4").mkdir()
     (trained / "eval-global_step_4/metrics.jsonl").touch()  # of an evaluation that would be overwritten
-    assert "eval-global_step_4: is already a run" in refused(trained)
+    assert "eval-global_step_4: already contains a run" in refused(trained)
     (trained / "config.yaml").write_text("- no mapping")
     assert "config.yaml" in refused(trained, "--out", tmp_path / "other")
     assert not begun

@@ -55,4 +55,4 @@ def test_a_damaged_newest_one_is_passed_over(toy, launch):
     (toy / "run/global_step_2" / OPTIM).write_bytes(b"")
     code, run, err = launch()
     assert (code, run) == (2, None)  # it must not silently start over
-    assert "global_step_2 cannot be resumed from: " in err
+    assert "cannot resume from global_step_2: " in err
