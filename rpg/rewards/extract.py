@@ -36,10 +36,11 @@ BEFORE = re.compile(
     r"\\(?:d?frac(?: *\{[^{}]*\})?|sqrt) *\{|[\]^_]\{)$"
 )
 BEHIND = re.compile(
-    rf"(?:\\right *\))?(?:(?:\\[,;:!]| )*(?:[-−±+/*×÷·] *(?:[0-9]|\\(?:d?frac|sqrt|pi))|"
+    rf"(?:\\right *\))?(?:(?:\\[,;:!]| )*(?:[-−±+/*×÷·] *(?:[0-9]|[b-zB-HJ-Z](?![A-Za-z])|\\(?:d?frac|sqrt|pi))|"
     rf"\\(?:times|cdot|div|pi|theta|pm|d?frac|{FUNCTION})(?![a-z]))|,? or [0-9]|_ *\{{? *[0-9]|"
-    r"\} *\{|\^(?! *\{? *\\circ *\}?(?! *[0-9]))|[abefijknpqru-z](?![A-Za-z])|[.,]?[0-9]|:[0-9\\]|"
-    r"[²³¹⁰⁴-⁹¼-¾⅐-⅞]|\$? *(?:\\text *\{ *)?(?:dozen|hundred|thousand|[mb]illion)\b)"
+    r"\} *\{|\^(?! *\{? *\\circ *\}?(?! *[0-9]))|[abefijknpqru-z](?![A-Za-z])|[.,]?[0-9]| *: *[0-9\\]|"
+    r", *-?[0-9]+ *\\?[)}$\]]|!(?= *(?:\$|\\[)\]]))|[²³¹⁰⁴-⁹¼-¾⅐-⅞]|"
+    r"\$? *(?:is (?:not|wrong|incorrect)|(?:\\text *\{ *)?(?:dozen|hundred|thousand|[mb]illion))\b)"
 )
 PERCENT = re.compile(r"\$? *(?:\\, *)?\\?%")  # \boxed{50}\% is \boxed{50\%}
 IN_DOLLARS = re.compile(r"^\$\s*([^$]*?)\s*\$$")

@@ -49,7 +49,7 @@ ANY_CONSTANT = re.compile(
 SET_OF = re.compile(r"\\\{\s*(\w)\s*[|:](?=\s*\1\s*=)")  # \{x | x = k\pi, k \in Z\}
 FOR_ALL = re.compile(r"(?<=\S)[\s,;(]*(?:\\text\{ ?)?(?:\\forall|for (?:all|any|every|each)(?![a-z]|[\s}]*[0-9])).*$")
 LIMITED = re.compile(
-    rf"=|\\(?:ne|setminus)(?![a-z])|\b(?:otherwise|rational|even|odd|prime)\b|{DOUBT.pattern}", re.IGNORECASE
+    rf"=|\\(?:ne|setminus)(?![a-z])|\b(?:otherwise|rational|even|odd|primes?)\b|{DOUBT.pattern}", re.IGNORECASE
 )
 CHOICES = re.compile("A?B?C?D?E?F?")  # several letters of a question
 CHOICE = re.compile(r"\(?([A-F])[).:]\)?(?: (.+))?")  # (B) 12
@@ -256,16 +256,16 @@ def stated_values(item: Structure) -> list[Structure]:
     if tree and variables(tree):  # x^2 - 2x = 0, -x = 5, x + 1 = 5, x^3 = 5, x + y + 1 = 0
         is_one = len(variables(tree)) == 1
         parts = [part for part in nodes(tree) if part.op == "add" or (is_one and part is tree)]
-        is_solved = not is_one or (sides[1:] != ["0"] and tree.op not in ("neg", "abs", "factorial"))
+        is_solved = not is_one or (sides[1:] != ["0"] and tree.op not in ("neg", "abs", "factorial", "ln"))
         if not is_solved or not all(variables(arg) for part in parts for arg in part.args):
             return []
     if not all(map(_is_plain, sides[:-1])) or any(map(_contradict, signs, sides, sides[1:])):
         return []
     if signs[-1] != "\\approx" or is_name(sides[-2]):
         return [read(sides[-1])]
-    # of 336 \\approx 337 only the last is stated: two numbers would be two answers
-    is_number = DECIMAL.fullmatch(sides[-2]) or getattr(constant(sides[-2]), "denominator", 0) == 1
-    return [read(side) for side in sides[-1 if is_number else -2 :]]
+    # of 6.4615 \\approx 6.46 only the last is stated, of 12\pi \\approx 38 the first: an integer is no rounding
+    stated = sides[-1 if DECIMAL.fullmatch(sides[-2]) else -2 :]
+    return [read(side) for side in stated if getattr(constant(side), "denominator", 0) != 1]
 
 
 def _is_plain(text: str) -> bool:

@@ -26,7 +26,7 @@ CLOCK = re.compile("[0-9]+:[0-9]+")
 CODE = re.compile("[IVXLC]{2}|[NESW]{2}|[HT]{2}|[TF]{2}|[LR]{2}")  # IV is no product, VI
 ROUNDED = re.compile(rf"-?(?=[0.]*[1-9](?:[., ]?[0-9]){{2}}){INTEGER}\.([0-9]{{2,}})")  # two places, three digits
 RATIO = re.compile(r":|(?<=[0-9])(?:\s+|\s*\\text\{\s*)to(?:\s+|\s*\}\s*)(?=[0-9])")
-DECIMAL_POINT = re.compile(r"[0-9]*\.[0-9]")
+DECIMAL_POINT = re.compile(r"\.[0-9\\(]")  # also of 0.\bar{3}
 CURRENCY = re.compile(r"([+-]?)\s*(\\\$|USD|EUR|€|£|¥)\s*")
 UNIT_START = re.compile(r"\s*(?:[\\%°'(]|/(?=(?: |\\text|\{)*(?:[a-z]{3}|hr))|(?<![A-Za-z\\])[A-Za-z])")  # in no word
 PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([^0-9]*[^0-9\s-])\s*")
