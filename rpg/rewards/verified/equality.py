@@ -27,7 +27,7 @@ MAX_ITEMS = 40  # length of a list, to bound the matching
 NAMES = re.compile(r"\\text\s*\{[^{}]*\}|\\[A-Za-z]+|[a-z]{3,}|no(?![a-z])|[A-Za-z](?:_(?:\w|\{\w\}))?")  # or words
 BINOMIAL = re.compile(r"(?<![A-Za-z\\])C\(([^(),]+),([^(),]+)\)")  # if no point
 FUNCTION = re.compile(r"([A-Za-z](?:\s*\^\s*\{-1\})?)\s*\(\s*([a-df-hj-z])\s*\)\s*=")  # f(e) is a value
-CONSTANT = re.compile(r"(?:K|[Cc](?:_[01]|_\{1\})?)")  # of integration
+CONSTANT = re.compile(r"(?:[AK]|[Cc](?:_[01]|_\{1\})?)")  # of integration
 TWO_CONSTANTS = re.compile(r"[AB]|[Cc]_(?:[12]|\{[12]\})")
 PARAMETERS = frozenset("ackCK")  # of all solutions f(x) = cx
 INTEGRATED = re.compile(rf"\+\s*{CONSTANT.pattern}$|(?:^|[-+=])\s*{CONSTANT.pattern}\s*e\s*\^")  # x^2 + C, y = Ce^x
@@ -37,7 +37,7 @@ FAMILY = re.compile(  # \\frac{\\pi}{3} + 2k\\pi or (2k+1)\\pi: no other letter,
     r"\\(?:pi|frac|pm)(?![a-z])|\\?\{|\\?\}(?!\s*\{)|\}\s*\{[0-9]+\}|[a-zA-Z]\s*=|\\text\s*\{[^{}]*\})+"
 )
 SOME = (  # what a letter stands for, at the end of an answer
-    r"(?<![-+=])[\s,;(]+(?:(?:where|for|with|and) )?(?:(?:any|all|some) )?"
+    r"(?<![-+=])[\s,;(|]+(?:(?:where|for|with|and) )?(?:(?:any|all|some) )?"
     r"(?:{0}s? ({2})|({2})\s*\\in\s*(?:\\mathbb\s*\{{{1}\}}|{1})\s*(?:[_^]\s*\{{?\s*[*+]?\s*\}}?)?|"
     r"({2}) (?:is|are|be) (?:an? |any )?{0}s?)"
 )
@@ -46,7 +46,7 @@ ANY_CONSTANT = re.compile(
     SOME.format("(?:arbitrary |real )*(?:constant|number)", "R", r"[A-Za-z](?:_\w)?(?: ?, ?[A-Za-z](?:_\w)?)*")
     + r"\)?$"
 )
-SET_OF = re.compile(r"\\\{\s*(\w)\s*[|:](?=\s*\1\s*=)")  # \{x | x = k\pi, k \in Z\}
+SET_OF = re.compile(r"^\\\{\s*(?:(\w)\s*[|:](?=\s*\1\s*=))?(?!.*\\\})")  # \{x | x = k\pi, k \in Z\}, its end removed
 FOR_ALL = re.compile(r"(?<=\S)[\s,;(]*(?:\\text\{ ?)?(?:\\forall|for (?:all|any|every|each)(?![a-z]|[\s}]*[0-9])).*$")
 LIMITED = re.compile(
     rf"=|\\(?:ne|setminus)(?![a-z])|\b(?:otherwise|rational|even|odd|primes?)\b|{DOUBT.pattern}", re.IGNORECASE

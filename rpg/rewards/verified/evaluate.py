@@ -264,6 +264,7 @@ OPERATIONS: dict[str, Callable[..., Number]] = {
     "ln": _function("ln", 0),
     "log": lambda x, base: OPERATIONS["div"](OPERATIONS["ln"](x), OPERATIONS["ln"](base)),
     "exp": lambda x: _power(context().e, x),
+    "cis": _function("expj"),
     **{name: _function(name) for name in TRIGONOMETRIC},
     **{"arc" + name: _function("a" + name) for name in TRIGONOMETRIC},
 }

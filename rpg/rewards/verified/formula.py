@@ -29,7 +29,7 @@ DERIVATIVE = re.compile(
 )
 UPRIGHT = re.compile(r"\\text\s*\{\s*([A-Za-z])\s*\}")
 TRIGONOMETRIC = ("sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh")
-FUNCTIONS = frozenset((*TRIGONOMETRIC, *("arc" + name for name in TRIGONOMETRIC), "ln", "log", "exp", "abs"))
+FUNCTIONS = frozenset((*TRIGONOMETRIC, *("arc" + name for name in TRIGONOMETRIC), "ln", "log", "exp", "cis", "abs"))
 GREEK = """alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi rho sigma tau upsilon phi chi psi
 omega Gamma Delta Theta Lambda Xi Sigma Phi Psi Omega hbar ell"""
 LETTERS = frozenset(GREEK.split())
@@ -50,8 +50,11 @@ class Node(NamedTuple):
 
 
 def decimal(text: str) -> Fraction:
-    """Return the exact value of a text that DECIMAL matches."""
-    return Fraction(text.replace(",", "").replace(" ", "").rstrip("."))
+    """Return the exact value of a text that DECIMAL or REPEATING matches."""
+    if not (match := REPEATING.fullmatch(text)):
+        return Fraction(text.replace(",", "").replace(" ", "").rstrip("."))
+    repeated = Fraction(int(match["block"]), 10 ** len(match["block"]) - 1)
+    return int(match["whole"] or "0") + (int(match["fixed"] or "0") + repeated) / 10 ** len(match["fixed"])
 
 
 def number(value: int | Fraction) -> Node:
@@ -83,11 +86,6 @@ def read_formula(text: str) -> Node | None:
     except Unreadable:
         return None
     return None if reader.next else tree
-
-
-def _repeating(match: re.Match[str]) -> Fraction:
-    repeated = Fraction(int(match["block"]), 10 ** len(match["block"]) - 1)
-    return int(match["whole"] or "0") + (int(match["fixed"] or "0") + repeated) / 10 ** len(match["fixed"])
 
 
 class _Reader:
@@ -208,8 +206,7 @@ class _Reader:
         if token[0].isdigit() or token[0] == ".":
             if self.next == "_" or (len(token) > 1 and token.isdigit() and token[0] == "0"):
                 raise Unreadable(token)
-            repeating = REPEATING.fullmatch(token)
-            return number(_repeating(repeating) if repeating else decimal(token))
+            return number(decimal(token))
         if token == "|":
             self.bars += 1
             inside = self.sum()

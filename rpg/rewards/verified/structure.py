@@ -16,13 +16,13 @@ NAME = re.compile(
     r"(?:[A-Za-z]|\\(?:vec|hat|bar)\s*\{[A-Za-z ]+\}|\\(?!pi\b)[a-z]+)"
     r"'*(?:_(?:\{[^{}]*\}|\w|\\[a-z]+))?'*(?:(?:\^\s*\{-1\})?\s*\(\s*(?:[A-Za-z](?:\s*,\s*[A-Za-z])*)\s*\))?"
 )
-# |AB|, P:Q, V_{1}:V_{2}, \frac{AB}{CD}: a length, or a ratio of lengths, areas or volumes; a probability, a limit
+# |AB|, P:Q, V_{1}:V_{2}, \frac{AB}{CD}: a length, a ratio of lengths, areas or volumes; a probability, a limit, A^{-1}
 PART = r"[A-Z](?:_(?:\w|\{\w+\})|[A-Z]{0,4})"
 MEASURE = re.compile(
-    rf"\|[A-Z]{{2}}\||{PART}(?:\s*:\s*{PART})+|"
-    r"\\frac\s*\{(?:[A-Z]{2}|[a-z])\}\s*\{(?:[A-Z]{2}|[a-z])\}|[A-Z]{2}/[A-Z]{2}|P\s*\([^()]*\)|\\(?:lim|int|sum|prod)(?![a-z]).*|"
+    rf"\|[A-Z]{{2}}\||{PART}(?:\s*:\s*{PART})+|P\s*\([^()]*\)|\\(?:lim|int|sum|prod|gcd|max|min)(?![a-z]).*|"
+    r"\\frac\s*\{(?:[A-Z]{2}|[a-z])\}\s*\{(?:[A-Z]{2}|[a-z])\}|[A-Z]{2}/[A-Z]{2}|[A-Z]\s*\^\s*\{-1\}|"
     rf"{DERIVATIVE.pattern}|[A-Z]\s*\\c[au]p\s*[A-Z]|\|(?:[A-Za-wz]|\\vec\s*\{{\w+\}})\||[A-Za-z]'*\(-?[0-9]+\)|"
-    r"\\(?:sin|cos|tan)\s*[0-9]?\s*(?:[A-Z]|\\(?:alpha|beta|gamma|theta|phi)(?![a-z]))|\\(?:gcd|max|min)(?![a-z]).*"
+    r"\\(?:sin|cos|tan)\s*[0-9]?\s*(?:[A-Z]|\\(?:alpha|beta|gamma|theta|phi)(?![a-z]))"
 )
 NO_NAMES = frozenset(("e", "i", INFINITY, "\\emptyset"))
 OPENING, CLOSING = "([{", ")]}"
@@ -181,6 +181,8 @@ def _read_list(parts: list[str], separators: list[str]) -> Structure:
         return items[0]
     bounded = {bounded_name(item) or (item.sides[0] if is_assignment(item) else "") for item in items}
     joined = " ".join(separators)
+    if "or" in joined and INFINITY in "".join(parts) and all(isinstance(item, Items) for item in items):  # no points
+        return Items("or", tuple(items))
     if len(bounded) == 1 and any(map(bounded_name, items)):  # "x < 1 or x = 3"
         return Items("or" if "or" in joined else "and" if "and" in joined else "either", tuple(items))
     assigned = {*map(assigned_name, items)} - {""}

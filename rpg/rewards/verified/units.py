@@ -18,13 +18,12 @@ class Unit(NamedTuple):
 
 PREFIXES = {"k": 3, "M": 6, "G": 9, "T": 12, "d": -1, "c": -2, "m": -3, "u": -6, "n": -9, "p": -12, "f": -15}
 PREFIX_NAMES = {"kilo": 3, "mega": 6, "giga": 9, "centi": -2, "milli": -3, "micro": -6, "nano": -9}
-AREAS = {"square": 2, "sq": 2, "cubic": 3, "cu": 3, "squared": 2, "cubed": 3}  # the last two behind a unit
 TABLE = read_table("units.txt")
 SIGNS = [(re.compile(pattern), f" {word} ") for pattern, (_, word) in TABLE["signs"].items()]
 FRACTION = re.compile(r"\\frac\s*\{((?:[^{}]|\{[^{}]*\})*)\}\s*\{((?:[^{}]|\{[^{}]*\})*)\}")
 TOKEN = re.compile(
     r"\s*(?:(?P<word>[A-Za-z]+(?:_(?:sun|earth))?)\.?"
-    r"(?:\s*\^\s*(?:\{\s*(?P<braced>[+-]?[0-9])\s*\}|(?P<bare>-?[0-9]))|\s+(?P<after>squared|cubed)(?![a-z]))?|"
+    r"(?:\s*\^\s*(?:\{\s*(?P<braced>[+-]?[0-9])\s*\}|(?P<bare>-?[0-9])))?|"
     r"(?P<sign>/|\\cdot|\*|-|\(|\)))"
 )
 
@@ -38,23 +37,21 @@ def read_unit(text: str) -> Unit | None:
     tokens = list(TOKEN.finditer(text))
     if "".join(token[0] for token in tokens) != text:
         return None
-    side, area, unit = 1, 1, None
+    side, unit = 1, None
     for token in tokens:
         word = token["word"]
         if word == "per" or token["sign"] == "/":
             side = -1
-        elif word in AREAS:
-            area = AREAS[word]
         elif word:
             factor = named_unit(word)
             if factor is None:
                 return None
-            exponent = side * area * int(token["braced"] or token["bare"] or AREAS.get(token["after"], 1))
+            exponent = side * int(token["braced"] or token["bare"] or 1)
             powers = Counter(dict(unit.powers if unit else ()))
             powers.update({base: power * exponent for base, power in factor.powers})
             scale = (unit.scale if unit else 1) * factor.scale**exponent
-            unit, area = Unit(scale, tuple(sorted((base, power) for base, power in powers.items() if power))), 1
-    return unit if area == 1 else None
+            unit = Unit(scale, tuple(sorted((base, power) for base, power in powers.items() if power)))
+    return unit
 
 
 # name, with each prefix -> its power of ten, symbol and definition
