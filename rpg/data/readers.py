@@ -102,7 +102,7 @@ def _placed(path: Path, rows: Iterable[Any]) -> Rows:
 
 def _parquet(path: Path) -> Iterator[Any]:
     file = pq.ParquetFile(path)
-    _row([(name, None) for name in file.schema_arrow.names])
+    _check_names(file.schema_arrow.names)
     for batch in file.iter_batches(1024):
         yield from batch.to_pylist()
 
@@ -116,10 +116,11 @@ def _csv(path: Path) -> Iterator[dict[str, str]]:
         reader = csv.reader(chain([first], file), delimiter=separator, skipinitialspace=True, strict=True)
         try:
             names = next(reader, [])
+            _check_names([*filter(None, names)])
             for values in filter(None, reader):
                 if len(values) != len(names):
                     raise csv.Error(f"{len(values)} values for {len(names)} columns")
-                yield _row([(name, value) for name, value in zip(names, values, strict=True) if name])
+                yield {name: value for name, value in zip(names, values, strict=True) if name}
         except csv.Error as error:
             remedy = 'a value with a separator, line end or " is written in quotation marks, with "" for each "'
             raise ValueError(f"line {reader.line_num}: {error}; {remedy}") from None
@@ -155,11 +156,16 @@ def _table_in(value: Any) -> list[Any]:
 
 
 def _row(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a row of columns and values. Raises ValueError for two of one name: the second would replace the first."""
-    for name, count in Counter(name for name, _ in pairs).items():
-        if count > 1:
-            raise ValueError(f"{count} columns are named {name!r}; rename one")
+    """Return the object of a JSON text's names and values. Raises ValueError as `_check_names`."""
+    _check_names([name for name, _ in pairs])
     return dict(pairs)
+
+
+def _check_names(names: list[str]) -> None:
+    """Raise ValueError if two columns have the same name: the second would replace the first."""
+    if len({*names}) < len(names):
+        ((name, count),) = Counter(names).most_common(1)
+        raise ValueError(f"{count} columns are named {name!r}; rename one")
 
 
 def _opened(path: Path) -> Any:
