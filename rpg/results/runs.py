@@ -58,9 +58,9 @@ class Run:
 
     @property
     def method(self) -> str:
-        """The paper's name of the method, else the run's name."""
+        """The paper's name of the method, "" of an unknown one, as of an own loss."""
         method, divergence = (value_at(self.config, f"rpg.{name}", "") for name in ("method", "divergence"))
-        return label_of(method, divergence) or self.name
+        return label_of(method, divergence) or ""
 
     @property
     def judge(self) -> str:

@@ -123,25 +123,27 @@ def labelled(runs: Sequence[Run]) -> dict[str, list[Run]]:
     """Return label -> runs: runs of one method and setting, which differ by their seeds.
 
     If several rows have one method, their labels have the settings that differ, and if more than MOST_DIFFERING
-    differ, a run's name. Rows of several judges name them.
+    differ, a run's name, which is also the label of an unknown method. Rows of several judges name them.
     """
     groups: dict[tuple, list[Run]] = {}
-    for run in runs:
-        groups.setdefault((run.method, *sorted(run.settings.items())), []).append(run)
+    for run in runs:  # without config.yaml no other run is known to have its settings
+        groups.setdefault((run.method, *sorted(run.settings.items()), "" if run.config else run.name), []).append(run)
     firsts, labels = [members[0] for members in groups.values()], dict[str, list[Run]]()
-    methods = {first.method for first in firsts}
+    methods = {first.method for first in firsts if first.method}
     changes = {name: differing([first for first in firsts if first.method == name]) for name in methods}
     for first, members in zip(firsts, groups.values(), strict=True):
-        changed = changes[first.method]
+        changed, name = changes.get(first.method, {}), first.name
+        name += f" and {len(members) - 1} more" if len(members) > 1 else ""
         # keys with equal ends and values are one setting, which verl's configuration repeats
         named = {shortest_end(key, [other for other, own in changed.items() if own != values]): key
                  for key, values in changed.items()}  # fmt: skip
         details = [f"{end} {value.strip(chr(39))}" for end, key in named.items() if (value := first.settings.get(key))]
         if len(named) > MOST_DIFFERING:
-            details = [first.name + (f" and {len(members) - 1} more" if len(members) > 1 else "")]
+            details = [name]
         if len({run.judge for run in firsts}) > 1 and f"judge {first.judge}" not in details:
             details.append(f"judge {first.judge}")
-        label = f"{first.method} ({', '.join(details)})" if details else first.method
+        label = first.method or name
+        label += f" ({', '.join(details)})" if details else ""
         labels[f"{label} ({first.name})" if label in labels else label] = members  # 1 and '1' look alike
     return labels
 
