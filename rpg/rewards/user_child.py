@@ -32,6 +32,7 @@ SCRIPT = "__mp_main__"  # the name by which multiprocessing finds what a script 
 VERL_COLUMNS = ("input", "output", "gts", "step", "uid", "reward", "acc_success_only")
 
 _loaded: list[tuple[Callable[..., Any], str, tuple[str, ...]]] = []  # this process's function, its place and form
+_have_acc: set[bool] = set()  # whether the results so far have acc; 0 and 1 without it do not count
 _loop = asyncio.new_event_loop()  # of all calls, so that a function may keep its connections
 
 
@@ -155,7 +156,8 @@ def as_score(value: Any, where: str) -> Score:
 
     Other texts and None are left out, as in verl's metrics.
 
-    Raises UserError for a value that is not a finite number, and for a key that verl uses itself.
+    Raises UserError for a value that is not a finite number, for a key that verl uses itself, and for results with `acc`
+    beside others whose score is no accuracy, being neither 0 nor 1.
     """
     values = dict(value) if isinstance(value, Mapping) else {"score": value}
     pred = values.pop("pred", None)
@@ -172,4 +174,8 @@ def as_score(value: Any, where: str) -> Score:
             scores[key] = math.nan
         if not math.isfinite(scores[key]):
             raise UserError(f"{where}: {key}={number!r:.80} is not a finite number; return one, or text as `pred`")
+    if "acc" in values or scores["acc"] not in (0, 1):
+        _have_acc.add("acc" in values)
+    if len(_have_acc) > 1:
+        raise UserError(f"{where}: returns `acc` for some responses and not for others; return it for each")
     return {**scores, "pred": "" if pred is None else utf8(str(pred))}  # type: ignore[typeddict-item]

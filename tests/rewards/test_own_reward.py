@@ -196,6 +196,15 @@ def test_what_python_and_numpy_call_a_number_is_one(tmp_path: Path) -> None:
         assert {type(value) for value in made.values()} == {float, str}
 
 
+def test_acc_is_returned_for_each_response_or_none(tmp_path: Path) -> None:
+    """verl's mean of acc would mix accuracies and scores; a score of 0 or 1 is an accuracy as it is."""
+    file = write(tmp_path / "mine.py", FAILING)
+    for truth in ("{'score': 2.0, 'acc': 1.0}", "0", "{'score': 1}"):
+        assert score(file, truth=truth)["acc"] in (0, 1)
+    with pytest.raises(RewardError, match="reward: returns `acc` for some responses"):
+        score(file, truth="-1")
+
+
 CALLED = """
 import os, queue, resource, subprocess
 resource.setrlimit(resource.RLIMIT_DATA, (8 << 30, resource.RLIM_INFINITY))
