@@ -29,11 +29,11 @@ CUT_OFF = re.compile(rf"{BOX.pattern}(?:\{{|$)")  # it may replace the boxes bef
 UNBRACED = re.compile(r"\\[A-Za-z]+[^\s$]*|[A-Za-z](?![A-Za-z])|[-+(]?[0-9][^\s$\\{}]*")
 # between the boxes of one list
 JOINED = re.compile(r"(?:[\s$,;&]|\\[()\[\],;: ]|\\q?quad|\\text\s*\{[\s,]*(?:and|or)\s*\}|and|or)*")
-# what makes a box a part of a formula: -\boxed{3}, 5 + \boxed{3}; \boxed{3}\pi, \boxed{3} \times 10^4
+# what makes a box a part of a formula or list: 5 + \boxed{3}, $8, \boxed{3}$; \boxed{3}\pi, \boxed{3} \times 10^4
 FUNCTION = r"(?:sqrt|ln|log|sin|cos|tan)(?![a-z])(?:_\w|_\{[^{}]*\})?"
 BEFORE = re.compile(
     rf"(?:[-−±+/^0-9]|[\w)}}] *[+/×÷·] *|(?<![<\w/])[\w)}}] *[<>] *|\\(?:times|cdot|div|pm|neq?|{FUNCTION}) *|"
-    r"\\(?:d?frac(?: *\{[^{}]*\})?|sqrt) *\{|[\]^_]\{)$"
+    r"\\(?:d?frac(?: *\{[^{}]*\})?|sqrt) *\{|[\]^_]\{|[$(\[] *(?:-?[0-9]+ *, *)+)$"
 )
 BEHIND = re.compile(
     rf"(?:\\right *\))?(?:(?:\\[,;:!]| )*(?:[-−±+/*×÷·] *(?:[0-9]|[b-zB-HJ-Z](?![A-Za-z])|\\(?:d?frac|sqrt|pi))|"

@@ -156,8 +156,8 @@ def as_score(value: Any, where: str) -> Score:
 
     Other texts and None are left out, as in verl's metrics.
 
-    Raises UserError for a value that is not a finite number, for a key that verl uses itself, and for results with `acc`
-    beside others whose score is no accuracy, being neither 0 nor 1.
+    Raises UserError for a value that is not a finite number, for a key that verl uses itself, and for results with
+    `acc` beside others whose score is no accuracy, being neither 0 nor 1.
     """
     values = dict(value) if isinstance(value, Mapping) else {"score": value}
     pred = values.pop("pred", None)

@@ -18,12 +18,13 @@ PART_OF_A_FORMULA = (
     r"\boxed{12}:5; \boxed{12},000; \boxed{12} dozen; −\boxed{12}; ±\boxed{12}; \boxed{12}²; \boxed{12}½; "
     r"2 × \boxed{12}; \boxed{12} × 10³; \boxed{12}\,\times 10^3; \boxed{12} \div 2; \boxed{12} \text{ million}; "
     r"\boxed{12}_8; x > \boxed{12}; \log_2 \boxed{12}; The answer is \boxed{12} or 6.; "
-    r"$\boxed{12} : 5$; $\boxed{12}, 7$; $(\boxed{12}, 7)$; $\boxed{12} + C$; $\boxed{12}!$; \boxed{12} is wrong"
+    r"$\boxed{12} : 5$; $\boxed{12}, 7$; $(\boxed{12}, 7)$; $\boxed{12} + C$; $\boxed{12}!$; \boxed{12} is wrong; "
+    r"$8, \boxed{12}$; \(8, -1, \boxed{12}\)"
 )
 BESIDE_TEXT = (
     r"$a+b=\boxed{12}$; - \boxed{12}; $\boxed{12}^\circ$; \boxed{12} m; Part (a) - \boxed{12}; **\boxed{12}**; "
     r"a $\boxed{12}$-gon; $\left(\boxed{12}\right)$; <b>\boxed{12}</b>; > \boxed{12}; \boxed{12}. Or we could guess.; "
-    r"\boxed{12}!; \boxed{12} - a dozen"
+    r"\boxed{12}!; \boxed{12} - a dozen; Of 8, \boxed{12}"
 )
 RESPONSES = [
     ("**Answer:** 12", 1, "12"),
