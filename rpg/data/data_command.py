@@ -72,6 +72,10 @@ def build(args: argparse.Namespace) -> tuple[list[Path], bool]:
     kind, _, task = (args.set_name or "").partition(":")
     template = args.template.read_text(encoding="utf-8-sig") if args.template else None
     sizes = {"test": args.test_size, "train": args.train_size}
+    of_tables = {"--from": args.origin, "--question": args.question, "--answer": args.answer, "--keep": args.keep,
+                 "--data-source": args.data_source}  # fmt: skip
+    if unused := [flag for flag, value in (of_tables if kind == GYM else {"--set": args.options}).items() if value]:
+        raise UserError(f"{', '.join(unused)}: without effect on {args.set_name or args.origin}; leave it out")
     exclude = {key for path in args.exclude for key in tables.problem_keys(path)}
     if kind == GYM:
         if not is_known(GYM):

@@ -101,6 +101,8 @@ def test_options_of_a_task_are_those_of_its_score():
          "has 10 distinct problems in 10 x 276 draws; lower --train-size"),
         (["reasoning_gym:chain_sum", "--set", "max_terms=[1"], "max_terms=[1: Hydra cannot read it"),
         (["reasoning_gym:composite"], "Must specify at least one dataset"),
+        (["reasoning_gym:chain_sum", "--data-source", "MATH", "--keep", "a"], "--keep, --data-source: without effect"),
+        (["gsm8k", "--set", "max_terms=1"], "--set: without effect on gsm8k"),
     ],
 )  # fmt: skip
 def test_what_is_refused_in_one_line(arguments, named, tmp_path, capsys):
