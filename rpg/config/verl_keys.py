@@ -68,7 +68,7 @@ RESUMABLE = (
 # What an accuracy is measured by: numbers compare only between runs in which these are equal.
 VALIDATION = (
     "data.val_files", "data.val_max_samples", "data.max_prompt_length", "data.max_response_length",
-    "data.apply_chat_template_kwargs", f"{MODEL}.custom_chat_template",
+    "data.apply_chat_template_kwargs", "data.filter_overlong_prompts", f"{MODEL}.custom_chat_template",
     *(f"{ROLLOUT}.val_kwargs.{name}" for name in ("n", "do_sample", "temperature", "top_p", "top_k")),
     f"{FUNCTION}.reward_kwargs",
 )  # fmt: skip

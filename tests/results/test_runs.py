@@ -86,6 +86,7 @@ def test_samples_of_two_sets_are_told_apart_by_their_data_source(tmp_path):
     [
         ("reward.custom_reward_function.reward_kwargs", {"scale": 2}),
         ("data.val_files", ["/x/other.parquet"]),
+        ("data.filter_overlong_prompts", True),
         ("data.train_batch_size", 7),
     ],
 )
