@@ -115,8 +115,9 @@ def finished(run: RunConfig) -> str | None:
         return None  # killed in its last validation, which verl repeats
     record.refuse_another(run.directory, run)
     more = "" if only_logged else "raise trainer.total_training_steps; "
+    lacking = f", but not validated after step {logged} (`rpg eval` does it)" if 0 < logged < total else ""
     return (
-        f"finished at step {step} of {total}: {brief(run.directory)}\n"
+        f"finished at step {step} of {total}{lacking}: {brief(run.directory)}\n"
         f"to go on: {more}another trainer.experiment_name begins again"
     )
 

@@ -115,6 +115,7 @@ def test_a_finished_run_is_not_started_again(tmp_path):
     assert rundir.finished(run(6, trainer__val_only=True)) is None
     (tmp_path / "metrics.jsonl").write_text('{"step": 5, "data": {}}\n')  # killed in its last validation
     assert rundir.finished(run(6, trainer__val_before_train=True)) is None
+    assert "not validated after step 5 (`rpg eval`" in rundir.finished(run(6, trainer__val_before_train=False))
     (tmp_path / TRACKER).write_text("")  # the disk was full
     assert rundir.finished(run(6)) is None
     for freq in (-1, 0, 20):  # only the log tells; the last one's checkpoints were removed
