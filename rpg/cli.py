@@ -37,7 +37,6 @@ COMMANDS = {  # name: package, what it does, an example
     "reproduce": ("results", "run a table or figure of the paper", "rpg reproduce 8 --seeds 1 2 3 --dry-run"),
     "export": ("results", "convert a checkpoint to Hugging Face's format", "rpg export checkpoints/a --out model"),
 }  # fmt: skip
-NO_PAGE = "there is no HTML page; plot writes pictures, `rpg watch RUN --answers N` shows answers, W&B shares runs"
 ALL_CHECKS = "`rpg doctor NAME` shows the checks that fail; rpg/checks/preflight.py lists all"
 RETIRED = {  # command, or command and option, that is gone: what to use instead
     "--print-completion": "`rpg COMMAND --help` lists the options",
@@ -47,8 +46,7 @@ RETIRED = {  # command, or command and option, that is gone: what to use instead
     "data build toy": "`rpg demo --model toy --prepare-only` makes the toy task and its model",
     "data build small_sums": "`rpg demo --prepare-only` makes these sums, and SmolLM2",
     "data build --repeat": "for more answers to each problem: actor_rollout_ref.rollout.val_kwargs.n=K in the run",
-    "data build --max-prompt-length": "--model prints the lengths; `rpg doctor` knows the run's limit",
-    "data check --max-prompt-length": "--model prints the lengths; `rpg doctor` knows the run's limit",
+    "data --max-prompt-length": "--model prints the lengths; `rpg doctor` knows the run's limit",
     "data check --json": "the exit code says whether a file has errors (1) or none (0)",
     "data check --tokenizer": "--model DIR",
     "doctor --json": "the exit code says whether a check failed (1) or none (0)",
@@ -64,7 +62,7 @@ RETIRED = {  # command, or command and option, that is gone: what to use instead
     "plan --memory": "as an override: rpg.gpu_memory=GB",
     "plan --nodes": "as an override: trainer.nnodes=N",
     "plan --json": "five lines are all; the exit code says whether the run fits (0) or not (1)",
-    "plot --title": NO_PAGE,
+    "plot --title": "there is no HTML page; plot writes pictures, `rpg watch RUN --answers N` shows answers",
     "plot --paper": "it was for the HTML page, which is gone; `rpg table --paper N` has the paper's numbers",
     "reproduce --parallel": "--dry-run prints a command a line, for xargs -d '\\n' -P; then `rpg table DIR --paper N`",
     "score --files": "saved samples have what a reward reads of their rows",
