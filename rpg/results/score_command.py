@@ -54,7 +54,8 @@ def run(args: argparse.Namespace) -> int:
     if args.scored.is_file():
         put(config := dict[str, Any](), FUNCTION, function_of(args.reward, args.judge or JUDGES[0]))
         return try_reward(reward_of(config), args.scored)
-    find([args.scored])  # which says that there is no run
+    if args.scored not in (runs := find([args.scored])):
+        raise UserError(f"{args.scored}: is no run; give one of the {len(runs)} in it, such as {runs[0]}")
     scored = load(args.scored)
     again = replace(scored, config=copy.deepcopy(scored.config))
     if args.reward or args.judge:

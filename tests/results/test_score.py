@@ -63,6 +63,8 @@ def strict(solution_str, ground_truth, extra_info):
         write_samples(run_dir, step, [{"input": "", "gts": "7", "output": "", "acc": 1}])
     assert score(run_dir, "--judge", "verified") == 2
     assert "the answers to AIME24 in" in capsys.readouterr().err  # why none is used
+    assert score(tmp_path) == 2
+    assert f"such as {run_dir}" in capsys.readouterr().err
 
 
 def test_another_judge_on_saved_samples(tmp_path, capsys):
