@@ -37,7 +37,8 @@ PACKAGES = ("verl", "torch", "vllm", "ray", "transformers", "flash-attn", "sched
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg doctor`."""
-    parser.add_argument("script", nargs="?", metavar="NAME", help="as for `rpg train`; without it: this machine")
+    run = "run to check, as for `rpg train` (default: describe this machine)"
+    parser.add_argument("script", nargs="?", metavar="NAME", help=run)
     flags.configure(parser)
 
 

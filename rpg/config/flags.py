@@ -12,11 +12,11 @@ FLAGS = {"model": f"{MODEL}.path", "train": "data.train_files", "test": "data.va
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the overrides and the flags."""
-    parser.add_argument("overrides", nargs="*", default=[], metavar="OVERRIDE", help="Hydra overrides, KEY=VALUE")
-    parser.add_argument("--model", metavar="M", help=f"model directory or hub name ({FLAGS['model']})")
-    for name in ("train", "test"):
-        parser.add_argument(f"--{name}", nargs="+", metavar="FILE", help=f"parquet files ({FLAGS[name]})")
-    parser.add_argument("--reward", metavar="FILE", help=f"Python file ({FLAGS['reward']})")
+    parser.add_argument("overrides", nargs="*", default=[], metavar="OVERRIDE", help="KEY=VALUE, a Hydra override")
+    parser.add_argument("--model", metavar="MODEL", help=f"folder or name on the hub ({FLAGS['model']})")
+    for name, used in (("train", "training"), ("test", "validation")):
+        parser.add_argument(f"--{name}", nargs="+", metavar="FILE", help=f"parquet files of {used} ({FLAGS[name]})")
+    parser.add_argument("--reward", metavar="FILE", help=f"Python file with a reward function ({FLAGS['reward']})")
 
 
 def chosen(args: argparse.Namespace) -> tuple[str | None, list[str]]:

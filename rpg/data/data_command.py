@@ -28,34 +28,32 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add, names = build.add_argument, ", ".join((*PUBLISHED, f"{GYM}:TASK"))
     add("set_name", nargs="?", metavar="NAME", help=f"{names} (data/README.md); none for your own data")
     add("--from", dest="origin", metavar="FILE", help="a parquet, JSON, JSONL or CSV file (.gz too), a folder of them "
-        f"or of save_to_disk, or {HUB}OWNER/NAME[:CONFIG] (default: the set on the hub)")  # fmt: skip
+        f"or one of save_to_disk, or {HUB}OWNER/NAME[:CONFIG] (default: the set on the hub)")  # fmt: skip
     add("--question", metavar="COLUMN", help="column of the question (default: the set's)")
     add("--answer", metavar="COLUMN", help="column of the answer (default: the set's)")
-    add("--data-source", metavar="NAME", help="MATH or gsm8k: rpg's verifier scores the rows by that rule, as "
-        "data_source MATH/NAME; else their data_source (default: the name)")  # fmt: skip
-    add("--keep", metavar="COLUMN", nargs="+", default=[], help="columns that your reward function reads")
-    add("--set", metavar="KEY=VALUE", nargs="+", action="extend", dest="options", default=[],
-        help=f"options of {GYM}'s task")  # fmt: skip
-    add("--train-size", metavar="N", type=at_least(0), help=f"training problems (default: all; of {GYM} 2048)")
+    add("--data-source", metavar="NAME", help="MATH or gsm8k: score the rows by that rule of rpg, as data_source "
+        "MATH/NAME; another text is their data_source (default: the name)")  # fmt: skip
+    add("--keep", metavar="COLUMN", nargs="+", default=[], help="copy these columns to extra_info, for a reward")
+    add("--set", metavar="KEY=VALUE", nargs="+", action="extend", dest="options", default=[], help=f"options of {GYM}")
+    add("--train-size", metavar="N", type=at_least(0), help=f"number of training problems (default: all; {GYM}: 2048)")
     add("--test-size", "--test-rows", metavar="N", type=at_least(0),
-        help=f"test problems (default: all of the test split, else one in ten; of {GYM} 256)")  # fmt: skip
-    add("--seed", type=int, default=0, help="draws problems, if not all are taken, and examples (default: 0)")
-    add("--exclude", metavar="FILE", nargs="+", type=Path, default=[],
-        help="leave out the problems of these files in verl's schema")  # fmt: skip
+        help=f"number of test problems (default: the test split, else one in ten; {GYM}: 256)")  # fmt: skip
+    add("--seed", type=int, default=0, metavar="N", help="seed of drawn problems and examples (default: 0)")
+    add("--exclude", metavar="FILE", nargs="+", type=Path, default=[], help="built files whose problems to leave out")
     add("--template", metavar="FILE", type=Path, help="text with {question} (default: the paper's prompt, or "
-        "reasoning-gym's); with --few-shot an example, with {question} and {answer}")  # fmt: skip
+        "reasoning-gym's); with --few-shot: an example with {question} and {answer}")  # fmt: skip
     add("--few-shot", metavar="K", type=at_least(1), default=0,
-        help="put K solved training problems in front of each, for a base model")  # fmt: skip
+        help="begin each prompt with K solved training problems, for a base model")  # fmt: skip
     add("--out", type=lambda text: Path(text).expanduser().absolute(), default=Path("data"),
-        help="folder to write to (default: data)")  # fmt: skip
-    add("--name", help="name of the files (default: that of the set, of the task, or of --from)")
+        metavar="DIR", help="folder to write to (default: data)")  # fmt: skip
+    add("--name", help="name of the files (default: of the set, the task or --from)")
     check = actions.add_parser("check", help="say what is wrong with parquet files, by row and column")
-    check.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    check.add_argument("files", nargs="+", type=Path, metavar="FILE", help="parquet file in verl's schema")
     for checked in (build, check):
-        checked.add_argument("--model", metavar="DIR", help="count the tokens of prompts as this model reads them")
-        judge = "tried on the answers; docs/judges.md (default: as a run's, release)"
+        checked.add_argument("--model", help="count the tokens of the prompts with its tokenizer and template")
+        judge = "judge (docs/judges.md) that must accept the stated answers (default: release)"
         checked.add_argument("--judge", choices=JUDGES, default=JUDGES[0], help=judge)
-    check.add_argument("--reward", metavar="FILE", help="your reward function: rpg's rules on answers are off")
+    check.add_argument("--reward", metavar="FILE", help="the run's reward: data_source and answers are not checked")
 
 
 def run(args: argparse.Namespace) -> int:

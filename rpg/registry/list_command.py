@@ -14,9 +14,9 @@ FIRST = 3  # names of a size, without --all
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg list`."""
-    parser.add_argument("--size", choices=SIZES, help="a folder of recipe/rpg")
-    parser.add_argument("--method", metavar="M", help=f"one of {', '.join(METHODS)}, or words of a label (RPG-URKL)")
-    parser.add_argument("--all", action="store_true", help="all names (default without other options: the first ones)")
+    parser.add_argument("--size", choices=SIZES, help="list the scripts of recipe/rpg/SIZE")
+    parser.add_argument("--method", metavar="M", help=f"{', '.join(METHODS)}, or words of a label (RPG-URKL)")
+    parser.add_argument("--all", action="store_true", help="list all names (default: the first of each size)")
 
 
 def run(args: argparse.Namespace) -> int:

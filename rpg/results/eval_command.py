@@ -29,7 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     which = "run directory (its newest complete checkpoint), or global_step_N in it"
     parser.add_argument("run", type=Path, metavar="RUN", help=which)
     flags.configure(parser)
-    parser.add_argument("--judge", choices=JUDGES, help=f"docs/judges.md ({JUDGE})")
+    parser.add_argument("--judge", choices=JUDGES, help=f"judge of docs/judges.md ({JUDGE})")
     where = "new run directory for the results (default: RUN/eval-global_step_N)"
     parser.add_argument("--out", type=Path, metavar="DIR", help=where)
 

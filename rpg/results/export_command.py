@@ -18,7 +18,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg export`."""
     which = "run directory (its newest complete one) or global_step_N in it"
     parser.add_argument("checkpoint", type=Path, metavar="CKPT", help=which)
-    parser.add_argument("--out", type=Path, metavar="DIR", help="default: RUN/hf-global_step_N")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="new folder (default: RUN/hf-global_step_N)")
     ranks = "write a checkpoint for N ranks (GPUs x nodes) into --out instead, to resume from"
     parser.add_argument("--ranks", type=at_least(1), metavar="N", help=ranks)
 

@@ -11,9 +11,10 @@ from rpg.results.table import build_table
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg plot`."""
-    parser.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="as for `rpg table`")
-    parser.add_argument("--out", type=Path, default=Path("plots"), metavar="DIR", help="default: plots")
-    parser.add_argument("--pass-at", type=at_least(1), metavar="K", help="also pass@K by step, from the samples")
+    add = parser.add_argument
+    add("runs", nargs="*", type=Path, metavar="RUN", help="run directories or folders of them (default: checkpoints)")
+    add("--out", type=Path, default=Path("plots"), metavar="DIR", help="folder of the pictures (default: plots)")
+    add("--pass-at", type=at_least(1), metavar="K", help="also draw pass@K by step, from the saved answers")
 
 
 def run(args: argparse.Namespace) -> int:

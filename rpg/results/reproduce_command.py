@@ -35,16 +35,16 @@ NAME, DIRECTORY, STEPS = "trainer.experiment_name", "trainer.default_local_dir",
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg reproduce`."""
-    tables = "3, 5, 6, 7 or 8, figure8 (clip), figure9 (beta, reference)"
-    parser.add_argument("table", metavar="TABLE", help=tables)
-    parser.add_argument("overrides", nargs="*", default=[], metavar="OVERRIDE", help="Hydra overrides for every script")
-    methods = "rows, by their names in the table; paper (default): all of the paper's; all: also newer ones (rpg list)"
-    parser.add_argument("--methods", nargs="+", default=["paper"], metavar="METHOD", help=methods)
-    parser.add_argument("--seeds", nargs="+", type=int, default=[1], metavar="N", help="default: 1")
-    parser.add_argument("--profile", choices=["gpu", "cpu"], default="gpu", help="cpu: the same rows on the toy task")
-    parser.add_argument("--steps", type=at_least(1), metavar="N", help="training steps (default: the scripts')")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="default: checkpoints/table8, figure8, table8-cpu, ...")
-    parser.add_argument("--dry-run", action="store_true", help="print the commands and stop")
+    add = parser.add_argument
+    add("table", metavar="TABLE", help="3, 5, 6, 7 or 8, figure8 (clip), figure9 (beta, reference)")
+    add("overrides", nargs="*", default=[], metavar="OVERRIDE", help="Hydra overrides for every script")
+    methods = "rows by their names in the table, paper (default: all rows of the paper), or all (also newer methods)"
+    add("--methods", nargs="+", default=["paper"], metavar="METHOD", help=methods)
+    add("--seeds", nargs="+", type=int, default=[1], metavar="N", help="seeds, one run each (default: 1)")
+    add("--profile", choices=["gpu", "cpu"], default="gpu", help="cpu: the same rows on the toy task (default: gpu)")
+    add("--steps", type=at_least(1), metavar="N", help="training steps (default: the scripts')")
+    add("--out", type=Path, metavar="DIR", help="folder of the runs (default: checkpoints/table8, ...)")
+    add("--dry-run", action="store_true", help="print the commands and stop")
 
 
 def run(args: argparse.Namespace) -> int:

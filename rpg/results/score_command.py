@@ -42,11 +42,11 @@ KEPT = ["input", "output", "gts", "step", "uid", "data_source", "extra_info"]  #
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg score`."""
-    parser.add_argument("scored", type=Path, metavar="RUN|ROWS", help="run, or a parquet file to try a reward on")
+    parser.add_argument("scored", type=Path, metavar="RUN|ROWS", help="run, or parquet file to try a reward on")
     scorer = parser.add_mutually_exclusive_group()
-    scorer.add_argument("--judge", choices=JUDGES, help="docs/judges.md (default: the run's reward; of ROWS: release)")
-    scorer.add_argument("--reward", metavar="FILE", help="your reward function")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="where to write (default: RUN/judge-J)")
+    scorer.add_argument("--judge", choices=JUDGES, help="docs/judges.md (default: the run's reward; ROWS: release)")
+    scorer.add_argument("--reward", metavar="FILE", help="Python file with a reward function")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="new run directory (default: RUN/judge-J)")
 
 
 def run(args: argparse.Namespace) -> int:

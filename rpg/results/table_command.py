@@ -11,10 +11,10 @@ from rpg.results.table import build_table, paper_table
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg table`."""
-    runs = "run directory, or a folder of them (default: checkpoints)"
+    runs = "run directories or folders of them (default: checkpoints)"
     parser.add_argument("runs", nargs="*", type=Path, metavar="RUN", help=runs)
-    parser.add_argument("--paper", type=int, metavar="N", help="the paper's table N: alone, or beside the runs")
-    parser.add_argument("--format", choices=FORMATS, default="", help="default: terminal in one, else md")
+    parser.add_argument("--paper", type=int, metavar="N", help="show the paper's table N, alone or beside the runs")
+    parser.add_argument("--format", choices=FORMATS, default="", help="default: terminal in a terminal, else md")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -26,9 +26,10 @@ SHOWN = {  # metric -> form
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg watch`."""
-    parser.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="as for `rpg table`")
+    runs = "run directories or folders of them (default: checkpoints)"
+    parser.add_argument("runs", nargs="*", type=Path, metavar="RUN", help=runs)
     parser.add_argument("--answers", type=at_least(1), metavar="N", help="print the newest answers to N problems")
-    parser.add_argument("--once", action="store_true", help="print the present state and end")
+    parser.add_argument("--once", action="store_true", help="print the present state once and end")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -14,9 +14,9 @@ GPUS = {"h100": 80, "h200": 141, "a100": 80, "a100-40": 40, "l40s": 48, "a6000":
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg plan`."""
-    parser.add_argument("script", metavar="NAME", help="as for `rpg train`")
+    parser.add_argument("script", metavar="NAME", help="launch script or first override, as for `rpg train`")
     flags.configure(parser)
-    about = "default: the smallest one here, or else h100; another as an override, rpg.gpu_memory=GB"
+    about = "GPU to plan for (default: the smallest of this machine, else h100); others: rpg.gpu_memory=GB"
     parser.add_argument("--gpu", type=str.lower, choices=GPUS, help=about)
 
 

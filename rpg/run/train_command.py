@@ -16,7 +16,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         f"{parser.epilog}\n\n`rpg list` shows the names; DRY_RUN=1 prints the configuration instead. "
         f"Groups that an override may choose:\n{groups}"
     )
-    about = "a launch script, e.g. rpg_7b_urkl1e-4_rf, or its path; without one: method=grpo model=/models/mine ..."
+    about = "launch script (`rpg list`), such as rpg_7b_urkl1e-4_rf, or its path; or the first override, method=grpo"
     parser.add_argument("script", metavar="NAME", help=about)
     flags.configure(parser)
 

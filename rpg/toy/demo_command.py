@@ -22,11 +22,11 @@ from rpg.toy.demo import DEMOS, show_answers
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg demo`."""
-    about = "smollm2: SmolLM2-135M-Instruct, a download of 93 MB; toy: half a million parameters; default: smollm2"
+    about = "smollm2 (default): SmolLM2-135M-Instruct, a download of 93 MB; toy: half a million parameters"
     parser.add_argument("--model", choices=DEMOS, default="smollm2", help=about)
-    parser.add_argument("--dir", type=Path, metavar="DIR", help="of model, data and run; default: runs/MODEL")
-    parser.add_argument("--prepare-only", action="store_true", help="stop when model and data are there")
-    parser.add_argument("overrides", nargs="*", default=[], help="Hydra overrides for the run")
+    parser.add_argument("--dir", type=Path, metavar="DIR", help="folder of model, data and run (default: runs/MODEL)")
+    parser.add_argument("--prepare-only", action="store_true", help="write model and data, do not train")
+    parser.add_argument("overrides", nargs="*", default=[], metavar="OVERRIDE", help="KEY=VALUE, a Hydra override")
 
 
 def run(args: argparse.Namespace) -> int:

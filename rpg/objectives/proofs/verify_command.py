@@ -39,13 +39,12 @@ def cell(must: bool, result: exact.Result) -> str:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of the subcommand."""
-    parser.add_argument("--policies", type=at_least(2, 100_000), default=200, help="random policies per loss (200)")
-    parser.add_argument("--kl-coef", type=_positive, default=0.1, help="beta; large, so that the KL shows (0.1)")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument(
-        "--device", choices=("cpu", "cuda"),
-        help="instead: losses on this device, plain and compiled, against float64 on the CPU (minutes)",
-    )  # fmt: skip
+    add = parser.add_argument
+    add("--policies", metavar="N", type=at_least(2, 100_000), default=200, help="random policies per loss (200)")
+    add("--kl-coef", metavar="BETA", type=_positive, default=0.1, help="large, so that an error of the KL shows (0.1)")
+    add("--seed", metavar="N", type=int, default=0, help="seed of the random policies (0)")
+    about = "compare the losses on this device, plain and compiled, with float64 on the CPU instead; takes minutes"
+    add("--device", choices=("cpu", "cuda"), help=about)
 
 
 def _positive(text: str) -> float:
