@@ -24,11 +24,7 @@ LOW, WHOLE, NOISY = (
         ([NOTHING, GOOD, NOTHING], "sync", ""),
         ([GOOD, *[NOTHING] * 3], "sync", "step 3: twice every response got the reward 0, so nothing can be learned"),
         ([GROUPS, GROUPS], "sync", "step 2: twice rewards were equal in every group, so nothing can be learned"),
-        (
-            [LOW, LOW],
-            "sync",
-            "step 1: training/off_policy/mass=0.9466 is not 1: the rollouts cannot sample every token",
-        ),
+        ([LOW, LOW], "sync", "step 1: training/off_policy/mass=0.9466 is not 1: the rollouts cannot sample every"),
         ([WHOLE, LOW], "sync", ""),  # noise, of a policy that has moved
         ([NOISY, LOW], "sync", ""),  # 512 tokens of two engines in bfloat16: 3 standard errors
         ([LOW], "colocate_async", ""),
