@@ -147,7 +147,7 @@ def estimate(shape: Shape, run: RunConfig, memory: float) -> tuple[bool, list[st
     fits = tokens >= run.length and all(sum(parts[name].values()) <= memory for name in ("update", "rollout"))
     lines = []
     for name, held in parts.items():
-        shown = ", ".join(f"{part} {one / GB:.3g}" for part, one in held.items() if one)
+        shown = ", ".join(f"{part} {size / GB:.3g}" for part, size in held.items() if size)
         where = "node" if name == "host" else "GPU"
         lines.append(f"{name:<9} {sum(held.values()) / GB:.3g} GB a {where}: {shown}")
     cache = f"KV cache  {size / GB:.3g} GB a GPU: {tokens} tokens, {tokens // run.length} sequences of full length"

@@ -49,8 +49,8 @@ def run(args: argparse.Namespace) -> int:
         print(*fitted(machine(), 10), sep="\n")
     counts: Counter[str] = Counter()
     for check, found in checked(name, overrides):
-        counts.update({one.level for one in found} or {"ok"})
-        lines = (f"{'FAIL' if one.level == 'error' else 'warn'}  {check}: {one}" for one in found)
+        counts.update({diagnostic.level for diagnostic in found} or {"ok"})
+        lines = (f"{'FAIL' if diagnostic.level == 'error' else 'warn'}  {check}: {diagnostic}" for diagnostic in found)
         print(*fitted(lines, 6), sep="\n", end="\n" * bool(found), flush=True)
     print(f"{counts['error']} failed, {counts['warning']} warned, {counts['ok']} passed")
     return 1 if counts["error"] else 0

@@ -54,23 +54,23 @@ def compose(name: str | None, overrides: list[str]) -> tuple[RunConfig, tuple[st
     """
     version.require()
     notes = list[str]()
-    own, typed = split(name, overrides)
+    scripted, typed = split(name, overrides)
     parsed = [parse(text) for text in typed]
-    keys = [one.key_or_group for one in parsed]
-    if replaced := replaced_by(typed, own):
+    keys = [change.key_or_group for change in parsed]
+    if replaced := replaced_by(typed, scripted):
         notes.append(f"note: the typed method or adapter replaces the script's {', '.join(replaced)}")
-        own = [text for text in own if text not in replaced]
+        scripted = [text for text in scripted if text not in replaced]
     for variable, group in VARIABLES.items():
         if os.environ.get(variable) and group in keys:
             notes.append(f"warning: {variable}={os.environ[variable]} acts, not that of {group}=")
     script = scripts.name_of(name) if name else None
-    given = [override("rpg.script", script), override(RUN_NAME, run_name(script, parsed)), *own, *typed]
-    if REWARD in map(key_of, given):
-        given.insert(0, "judge=own")
+    combined = [override("rpg.script", script), override(RUN_NAME, run_name(script, parsed)), *scripted, *typed]
+    if REWARD in map(key_of, combined):
+        combined.insert(0, "judge=own")
     try:
-        config, choices = compose_config(given)
-        judged = parsed if {*keys} & {*DECISIONS, "judge"} else [*map(parse, own), *parsed]
-        if contradictions := list(contradicting(config, choices, given, judged)):
+        config, choices = compose_config(combined)
+        judged = parsed if {*keys} & {*DECISIONS, "judge"} else [*map(parse, scripted), *parsed]
+        if contradictions := list(contradicting(config, choices, combined, judged)):
             raise Refused(contradictions)
         resolved = resolve(config)
     except (HydraException, OmegaConfBaseException) as error:
@@ -94,10 +94,10 @@ def split(name: str | None, overrides: list[str]) -> tuple[list[str], list[str]]
     known, path = scripts.paths(), Path(name or "")
     if name and name not in known and not path.is_file():
         return overrides, []
-    own = list(scripts.read(known.get(name, path)).overrides) if name else []
-    is_given = overrides[: len(own)] == own
-    typed = overrides[len(own) :] if is_given else overrides
-    return own if is_given or name in known else [], [_by_path(text) for text in typed]
+    scripted = list(scripts.read(known.get(name, path)).overrides) if name else []
+    is_given = overrides[: len(scripted)] == scripted
+    typed = overrides[len(scripted) :] if is_given else overrides
+    return scripted if is_given or name in known else [], [_by_path(text) for text in typed]
 
 
 def _by_path(text: str) -> str:
@@ -107,10 +107,11 @@ def _by_path(text: str) -> str:
 
 def run_name(script: str | None, typed: list[Override]) -> str:
     """Return a run's name: its script and the typed overrides that a resume may not change, as key=value,..."""
-    kept = {one.key_or_group.removesuffix(".path"): one for one in typed if not below(one.key_or_group, RESUMABLE)}
+    fixed = [change for change in typed if not below(change.key_or_group, RESUMABLE)]
+    kept = {change.key_or_group.removesuffix(".path"): change for change in fixed}
     parts = []
-    for key, one in kept.items():
-        words = [] if one.is_delete() else shown(one.value()).strip("[]").split(",")
+    for key, change in kept.items():
+        words = [] if change.is_delete() else shown(change.value()).strip("[]").split(",")
         value = "-".join(PurePath(part).name for part in words)
         parts.append(f"{shortest_end(key, [other for other in kept if other != key])}={value}")
     suffix = [re.sub(r"[^\w.=+-]+", "-", part).strip("-") for part in sorted(parts)]
@@ -128,7 +129,7 @@ def contradicting(
 
     Equal values pass, so that a frozen configuration loads again; method=null decides nothing.
     """
-    keys = {one.key_or_group: one for one in typed}
+    keys = {change.key_or_group: change for change in typed}
     decided = {key: group for group in DECISIONS if choices.get(group) for key in _decided(group, choices)}
     sources = {key: group for key, group in (decided | RECORDS).items() if below(key, keys)}
     plain = config
@@ -136,12 +137,12 @@ def contradicting(
         plain, _ = compose_config([text for text in overrides if not _sets(parse(text).key_or_group, sources)])
     unresolved = dict(leaves(OmegaConf.to_container(plain)))
     for key, group in sources.items():
-        wanted, given = OmegaConf.select(plain, key), OmegaConf.select(config, key)
-        if wanted != given:
+        wanted, value = OmegaConf.select(plain, key), OmegaConf.select(config, key)
+        if wanted != value:
             knob = FOLLOWS.fullmatch(str(unresolved.get(key)))
             remedy = f"choose another {group}=" + ("; method=null decides nothing" if group == "method" else "")
             source = knob[1] if knob else f"{group}={choices.get(group) or 'null'}"
-            yield Diagnostic(key, given, f"{source} makes it {shown(wanted)}", f"set {knob[1]}" if knob else remedy)
+            yield Diagnostic(key, value, f"{source} makes it {shown(wanted)}", f"set {knob[1]}" if knob else remedy)
     for knob, group in KNOBS.items():
         if knob in keys and not any(f"${{{knob}}}" in str(value) for value in unresolved.values()):
             message = f"has no effect with {group}={choices.get(group)}: nothing follows from it"
@@ -168,15 +169,15 @@ def _switched_off(config: DictConfig, key: str, typed: Iterable[str]) -> str | N
     return None
 
 
-def replaced_by(typed: list[str], own: list[str]) -> list[str]:
+def replaced_by(typed: list[str], scripted: list[str]) -> list[str]:
     """Return a script's own overrides that the file of a typed method or adapter also sets, such as clip and rate."""
     stated = set[str]()
-    for one in (parse(text) for text in typed if key_of(text) in ("method", "adapter") and text not in own):
-        if (file := CONFIG_DIR / one.key_or_group / f"{one.value()}.yaml").is_file():
+    for change in (parse(text) for text in typed if key_of(text) in ("method", "adapter") and text not in scripted):
+        if (file := CONFIG_DIR / change.key_or_group / f"{change.value()}.yaml").is_file():
             content: Any = OmegaConf.to_container(OmegaConf.load(file))
             stated |= {group.removeprefix("override /") for entry in content.get("defaults", []) for group in entry}
             stated |= {key for key, _ in leaves(content)} - {"rpg.method"}
-    return [text for text in own if key_of(text) in stated]
+    return [text for text in scripted if key_of(text) in stated]
 
 
 def _sets(key: str, sources: Iterable[str]) -> bool:
@@ -210,19 +211,20 @@ def compose_config(overrides: list[str]) -> tuple[DictConfig, dict[str, str | No
     for variable in (*VARIABLES, "CKPTS_DIR", "RPG_HOME", "NNODES"):
         if (text := os.environ.get(variable)) is not None and not text.strip():
             raise UserError(f"{variable} is set but empty; give it a value, or unset it")
-    given = []
-    for text, one in ((text, parse(text)) for text in overrides):
-        entries = sorted(file.stem for file in (CONFIG_DIR / one.key_or_group).glob("*.yaml"))
-        if entries and one.value() is not None and one.value() not in entries:
+    accepted = []
+    for text in overrides:
+        group = (change := parse(text)).key_or_group
+        entries = sorted(file.stem for file in (CONFIG_DIR / group).glob("*.yaml"))
+        if entries and change.value() is not None and change.value() not in entries:
             raise UserError(f"{text}: no such entry; there are {', '.join(entries)}")
-        given.append(f"~{one.key_or_group}" if entries and one.value() is None else text)  # as Hydra takes a group out
+        accepted.append(f"~{group}" if entries and change.value() is None else text)  # as Hydra takes a group out
     search = override("hydra.searchpath", [f"file://{verl_config_dir()}"])
     with hydra.initialize_config_dir(version_base=None, config_dir=str(CONFIG_DIR)):
         try:
-            config = hydra.compose("rpg_trainer", overrides=[search, *given], return_hydra_config=True)
+            config = hydra.compose("rpg_trainer", overrides=[search, *accepted], return_hydra_config=True)
         except ConfigCompositionException as error:
             known = known_keys(hydra.compose("rpg_trainer", overrides=[search]))
-            raise _unknown(given, known) or _bad_configuration(error) from error
+            raise _unknown(accepted, known) or _bad_configuration(error) from error
         except (HydraException, OmegaConfBaseException, ValueError, TypeError, AttributeError, AssertionError) as error:
             raise _bad_configuration(error) from error
     choices = dict(config.hydra.runtime.choices)
@@ -234,8 +236,8 @@ def compose_config(overrides: list[str]) -> tuple[DictConfig, dict[str, str | No
 def _unknown(overrides: list[str], known: list[str]) -> UserError | None:
     """Return the refusal of the first override whose group or key does not exist, with the nearest name."""
     for text in overrides:
-        key = (one := parse(text)).key_or_group
-        if not one.is_add() and key not in known:
+        key = (change := parse(text)).key_or_group
+        if not change.is_add() and key not in known:
             ends = " or ".join(name for name in known if name.endswith(f".{key}"))
             full = f"actor_rollout_ref.{key}"  # as the pages shorten it; the critic's keys are spelled more alike
             near = (

@@ -204,7 +204,7 @@ def fault_of_truths(
     if all(verdicts):
         return None
     wrong = [case for case, right in zip(cases, verdicts, strict=True) if not right]
-    shown = "; ".join(f"row {row}, {said[0].splitlines()[-1]!r:.80}" for row, *_, said in wrong[:EXAMPLES])
+    shown = "; ".join(f"row {row}, {responses[0].splitlines()[-1]!r:.80}" for row, *_, responses in wrong[:EXAMPLES])
     what = f"{len(wrong)} of {len(cases)} in {path} score wrong when a response states them ({shown})"
     by_verified = sum(accepted(case, {"judge": "verified"}) for case in wrong)
     remedy = f"judge=verified accepts {by_verified} of these, or" if by_verified else "write the bare answers, or"

@@ -49,8 +49,8 @@ def problems_of(
     Raises:
         UserError: an unknown column, or an impossible split.
     """
-    if own := [name for name in keep if name in OF_EXTRA_INFO]:
-        raise UserError(f"--keep {own[0]}: the built row has its own {own[0]}; rename the column")
+    if taken := [name for name in keep if name in OF_EXTRA_INFO]:
+        raise UserError(f"--keep {taken[0]}: the built row has its own {taken[0]}; rename the column")
     rows = read(origin)
     if source.split != "both":
         split = source.hub_split if len(rows) > 1 else next(iter(rows))

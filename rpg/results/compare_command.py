@@ -68,23 +68,23 @@ def compare(first: list[Run], second: list[Run]) -> tuple[list[dict[str, Any]], 
         if lacking := [run.name for run in runs if benchmark not in run.accuracies]:
             notes.append(f"{benchmark} is not compared: {', '.join(lacking)} did not validate it")
             continue
-        points = [[run.accuracies[benchmark].dropna() for run in own] for own in sides]
-        if apart := len({series.index[-1] for own in points for series in own}) > 1:
+        curves = [[run.accuracies[benchmark].dropna() for run in members] for members in sides]
+        if apart := len({series.index[-1] for of_side in curves for series in of_side}) > 1:
             notes.append(f"{benchmark} does not compare: the last validations are at different steps")
-        lasts = [[float(series.iloc[-1]) for series in own] for own in points]
-        problems = [by_problem(own[0].samples(series.index[-1], benchmark))["mean"]
-                    for own, (series, *_) in zip(sides, points, strict=True)] if single else None  # fmt: skip
+        lasts = [[float(series.iloc[-1]) for series in of_side] for of_side in curves]
+        problems = [by_problem(members[0].samples(series.index[-1], benchmark))["mean"]
+                    for members, (series, *_) in zip(sides, curves, strict=True)] if single else None  # fmt: skip
         outcome = {"outcome": f"{benchmark} accuracy", **difference(sides, lasts, problems)}
         found.append(outcome | ({"clear": False} if apart or unlike else {}))
     notes += unlike
-    rewards = [[run.training_reward for run in own] for own in sides]
-    if steps := sorted(set.intersection(*(set(series.index) for own in rewards for series in own))):
-        means = [[float(series.loc[steps].mean()) for series in own] for own in rewards]
+    rewards = [[run.training_reward for run in members] for members in sides]
+    if steps := sorted(set.intersection(*(set(series.index) for of_side in rewards for series in of_side))):
+        means = [[float(series.loc[steps].mean()) for series in of_side] for of_side in rewards]
         unlike = measured_apart(runs, "training rewards")
         notes += [f"the training reward is the mean over steps {steps[0]} to {steps[-1]}", *unlike]
         outcome = {"outcome": "training reward", **difference(sides, means)}
         found.append(outcome | ({"clear": False} if unlike else {}))
-    if any(len({run.seed for run in own}) < len(own) for own in sides):
+    if any(len({run.seed for run in members}) < len(members) for members in sides):
         notes.append("runs of one seed are averaged, and the interval is not over seeds")
     return found, notes
 
@@ -96,14 +96,14 @@ def difference(sides: Sequence[list[Run]], values: list[list[float]], problems: 
     have the same, else Welch's; `over` says which. None for a single one, for other problems, or for equal differences,
     which tell no noise. `clear`: whether it excludes 0.
     """
-    seeds: list[Any] = [pd.Series(own, [run.seed for run in runs]) for runs, own in zip(sides, values, strict=True)]
+    seeds: list[Any] = [pd.Series(data, [run.seed for run in runs]) for runs, data in zip(sides, values, strict=True)]
     first, second = problems or seeds
     paired = first.index.is_unique and sorted(first.index) == sorted(second.index)
-    means, half = [float(own.mean()) for own in seeds], math.inf
+    means, half = [float(of_side.mean()) for of_side in seeds], math.inf
     change = means[1] - means[0]
     if min(len(first), len(second)) > 1 and (paired or not problems):
         samples = [second - first] if paired else [first, second]
-        half = half_width([(float(own.sem()), len(own) - 1) for own in samples])
+        half = half_width([(float(sample.sem()), len(sample) - 1) for sample in samples])
     interval = (change - half, change + half) if half < math.inf else None
     over = "problems" if problems else "paired seeds" if paired else "seeds"
     summary = {"first": means[0], "second": means[1], "difference": change}

@@ -73,16 +73,16 @@ def evaluation(trained: dict[str, Any], checkpoint: Path, out: Path, overrides: 
     config = OmegaConf.create(trained)
     for key, value in ours.items():
         OmegaConf.update(config, key, value)
-    for one in map(parse, overrides):
-        section, _, name = one.key_or_group.rpartition(".")
+    for changed in map(parse, overrides):
+        section, _, name = changed.key_or_group.rpartition(".")
         if section == ROLLOUT and name in ("n", "temperature", "top_k", "top_p"):
-            raise UserError(f"{one.key_or_group}: has no effect on a validation; set {ROLLOUT}.val_kwargs.{name}")
-        if one.key_or_group in ours:
-            raise UserError(f"{one.key_or_group}: the command sets this key (RUN, --out); leave the override out")
-        if one.key_or_group in (REWARD, JUDGE):  # which choose the function where a configuration is composed
-            given: dict[str, Any] = {one.key_or_group: one.value()}
+            raise UserError(f"{changed.key_or_group}: has no effect on a validation; set {ROLLOUT}.val_kwargs.{name}")
+        if changed.key_or_group in ours:
+            raise UserError(f"{changed.key_or_group}: the command sets this key (RUN, --out); leave the override out")
+        if changed.key_or_group in (REWARD, JUDGE):  # which choose the function where a configuration is composed
+            given: dict[str, Any] = {changed.key_or_group: changed.value()}
             function = function_of(given.get(REWARD), given.get(JUDGE))
             OmegaConf.update(config, FUNCTION, function, merge=False)
-        for key in [one.key_or_group, *FOLLOWERS.get(one.key_or_group, ())]:
-            OmegaConf.update(config, key, one.value(), force_add=True)
+        for key in [changed.key_or_group, *FOLLOWERS.get(changed.key_or_group, ())]:
+            OmegaConf.update(config, key, changed.value(), force_add=True)
     return OmegaConf.to_container(config)  # type: ignore[return-value]

@@ -63,7 +63,7 @@ def make_panels(table: Table, k: int | None = None) -> dict[str, dict[str, Any]]
         points = frame.get(title, pd.Series(dtype=float)).dropna()
         if points.any() or (len(points) and (title not in PANELS or title == PANEL_OF_REWARD)):
             rows = points.groupby("label", sort=False)
-            panels[title] = {label: own.droplevel("label").unstack("run").sort_index() for label, own in rows}
+            panels[title] = {label: curves.droplevel("label").unstack("run").sort_index() for label, curves in rows}
     for name in table.benchmarks if k else ():
         drawn = panels.get(f"{name} pass@{k}", {})
         if lacking := [label for label in panels[f"{name} accuracy"] if label not in drawn]:
@@ -79,7 +79,7 @@ def by_title(run: Run, k: int | None) -> Any:
     """
     logged = {f"{name} accuracy": points for name, points in run.accuracies.items()}
     logged |= {title: run.series(metric) for title, metric in PANELS.items()} | {PANEL_OF_REWARD: run.training_reward}
-    passed = {step: {f"{name} pass@{k}": pass_at(own, k) for name, own in run.samples(step).groupby("benchmark")}
+    passed = {step: {f"{name} pass@{k}": pass_at(rows, k) for name, rows in run.samples(step).groupby("benchmark")}
               for step in run.accuracies.index if k}  # fmt: skip
     return pd.DataFrame(logged).join(pd.DataFrame.from_dict(passed, orient="index"))
 
@@ -91,8 +91,8 @@ def looks_of(labels: list[str]) -> dict[str, Look]:
     """
     looks: dict[str, Look] = {}
     for label in labels:
-        own = LOOKS.get(base_method(label))
-        of_method = [own, *(replace(own, dash=dash) for dash in DASHES)] if own else []
+        usual = LOOKS.get(base_method(label))
+        of_method = [usual, *(replace(usual, dash=dash) for dash in DASHES)] if usual else []
         unused = [look for look in [*of_method, *FREE] if look not in looks.values()]
         looks[label] = unused[0] if unused else FREE[len(looks) % len(FREE)]
     return looks

@@ -115,8 +115,8 @@ def plan(
     planned = {}
     for seed, script in ((seed, script) for seed in seeds for script in found):
         name = f"{script.name}-seed{seed}"
-        own = [override(DIRECTORY, out / "runs" / name), override(NAME, name), *(f"{key}={seed}" for key in SEEDS)]
-        planned[out / "runs" / name] = [*script.command, *own, *common]
+        of_run = [override(DIRECTORY, out / "runs" / name), override(NAME, name), *(f"{key}={seed}" for key in SEEDS)]
+        planned[out / "runs" / name] = [*script.command, *of_run, *common]
     return planned
 
 

@@ -84,8 +84,8 @@ def _part(parts: list[Any], rank: int, ranks: int) -> Any:
         _init_backend=False, _rank=rank,
     )  # fmt: skip
     shard: Any = first.placements[0]
-    mine = _split([part.to_local() for part in parts], shard.dim, rank, ranks)
-    return DTensor.from_local(mine, mesh, first.placements, run_check=False, shape=first.shape, stride=first.stride())
+    shards = _split([part.to_local() for part in parts], shard.dim, rank, ranks)
+    return DTensor.from_local(shards, mesh, first.placements, run_check=False, shape=first.shape, stride=first.stride())
 
 
 def _split(parts: list[torch.Tensor], dim: int, rank: int, ranks: int) -> torch.Tensor:

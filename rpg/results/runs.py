@@ -94,10 +94,10 @@ class Run:
                 files = [*filter(None, (value_at(self.config, key), *files.values()))]
             if files:
                 kept[key] = ", ".join(SHA256.sub(r"\1", name) for name in files)
-        own, origin = (value_at(self.config, f"trainer.{name}") for name in ("default_local_dir", "resume_from_path"))
+        folder, origin = (value_at(self.config, f"trainer.{key}") for key in ("default_local_dir", "resume_from_path"))
         if value_at(self.config, "trainer.val_only"):  # of seeds, each of its own run
             kept["checkpoint"] = PurePath(origin or "untrained").name
-        elif origin and str(PurePath(origin).parent) != own:
+        elif origin and str(PurePath(origin).parent) != folder:
             kept["checkpoint"] = origin
         return kept | {"judge": self.judge}
 
@@ -166,14 +166,14 @@ class Run:
         saved = samples["acc"].astype(float)
         samples["acc"] = saved.fillna(0)
         used, left_out = [samples[:0]], int(self.series(LEFT_OUT_OF_VALIDATION).get(step) or 0)
-        for name, own in samples.groupby("benchmark"):
-            accuracy, means = logged.get(name, np.nan), own["acc"].sum() / (len(own) + np.arange(left_out + 1))
+        for name, answers in samples.groupby("benchmark"):
+            accuracy, means = logged.get(name, np.nan), answers["acc"].sum() / (len(answers) + np.arange(left_out + 1))
             if not abs(means - accuracy).min() <= TOLERANCE:
                 self.notes.append(f"the answers to {name} in {file} are not used: their accuracy is {means[0]:.4f}, "
                                   f"the log has {accuracy:.4f}")  # fmt: skip
                 continue
-            used.append(with_wrong(own, int(abs(means - accuracy).argmin())))
-            if lacking := saved[own.index].isna().sum():
+            used.append(with_wrong(answers, int(abs(means - accuracy).argmin())))
+            if lacking := saved[answers.index].isna().sum():
                 self.notes.append(f"{lacking} answers to {name} in {file} have no acc and count as wrong")
         samples = pd.concat(used, ignore_index=True)
         samples["problem"] = samples["input"] + samples["gts"].map(json.dumps)

@@ -114,11 +114,11 @@ def score_run(scored: Run, config: dict[str, Any], out: Path) -> list[str]:
         with ThreadPoolExecutor(sandbox.MAX_AT_ONCE) as threads:
             columns = (samples[name] for name in ("data_source", "output", "gts"))
             verdicts = list(threads.map(partial(verdict, reward), *columns, extra))
-        if failed := [one for one in verdicts if isinstance(one, str)]:
+        if failed := [score for score in verdicts if isinstance(score, str)]:
             if len(failed) == len(verdicts):
                 raise UserError(f"step {step}: no sample has a score, as {failed[0]}")
             notes.append(f"step {step}: {len(failed)} samples without a score count as wrong, as {failed[0]}")
-        kept = [{"score": 0.0, "acc": 0.0} if isinstance(one, str) else one for one in verdicts]
+        kept = [{"score": 0.0, "acc": 0.0} if isinstance(score, str) else score for score in verdicts]
         judged[step] = samples.filter(KEPT).assign(**pd.DataFrame(kept, samples.index))
     if not judged:
         raise UserError("\n".join([f"{scored.name}: no usable samples; `rpg eval --judge` makes them", *scored.notes]))
@@ -161,7 +161,7 @@ def try_reward(reward: Callable[..., Any], rows: Path) -> int:
                 scores.setdefault(kind, []).append(score["score"])
             print(f"{place}, {kind} ({shown(' '.join(response.split()))[:60]}): {result}, {milliseconds:.1f} ms")
     print(f"{failed} raised")
-    means = {kind: statistics.fmean(own) for kind, own in scores.items()}
+    means = {kind: statistics.fmean(of_kind) for kind, of_kind in scores.items()}
     print("mean score:", ", ".join(f"{kind} {mean:g}" for kind, mean in means.items()) or "none")
     if len(means) == 2 and means["right"] <= means["wrong"]:
         print(f"error: wrong answers score as high as right ones; {blind_to(prompt)}")

@@ -67,8 +67,8 @@ def build_table(runs: Sequence[Run], paper: int | None = None) -> Table:
         for benchmark in benchmarks:
             if lacking := [run.name for run in members if benchmark not in run.accuracies]:
                 notes.append(f"{label}: {benchmark} without {', '.join(lacking)}")
-            own = [run for run in members if benchmark in run.accuracies]
-            lines.append({"method": label, "benchmark": benchmark, **numbers(own, benchmark, apart)})
+            validated = [run for run in members if benchmark in run.accuracies]
+            lines.append({"method": label, "benchmark": benchmark, **numbers(validated, benchmark, apart)})
     notes += notes_of(run for members in rows.values() for run in members)
     if uneven := dict.fromkeys(line["method"] for line in lines if isinstance(line["step"], str)):
         notes.append(f"{', '.join(uneven)}: the last validations of the seeds are at different steps, so not ranked")
@@ -97,26 +97,26 @@ def build_table(runs: Sequence[Run], paper: int | None = None) -> Table:
 
 def numbers(runs: Sequence[Run], benchmark: str, apart: Sequence[str]) -> dict[str, Any]:
     """Return what the runs of one row have on a benchmark that all validated; apart: in what all rows differ."""
-    points = [run.accuracies[benchmark].dropna() for run in runs]
-    ends: Any = pd.DataFrame([(own.get(0, np.nan), own.iloc[-1], own.max()) for own in points])
+    curves = [run.accuracies[benchmark].dropna() for run in runs]
+    ends: Any = pd.DataFrame([(curve.get(0, np.nan), curve.iloc[-1], curve.max()) for curve in curves])
     ends.columns = ["before", "last", "best"]
     errors = ends[["last", "best"]].sem().add_suffix("_se")
     line: dict[str, Any] = {**ends.mean(skipna=False), **errors, "runs": len(runs)}
-    steps = sorted({own.index[-1] for own in points})
+    steps = sorted({curve.index[-1] for curve in curves})
     step = steps[0] if len(steps) == 1 else f"{steps[0]} to {steps[-1]}"
     measures = list(map(runs[0].settings.get, apart)) if len(steps) == 1 else runs[0].name  # which no other row has
-    counts = str(sorted({len(own) for own in points}))
+    counts = str(sorted({len(curve) for curve in curves}))
     judge = GYM if is_gym(benchmark) and runs[0].judge in JUDGES else runs[0].judge  # of which each leaves these to it
     line |= {"judge": judge, "step": step, "measures": str(measures), "validations": counts}
-    answers = [run.samples(own.index[-1], benchmark) for run, own in zip(runs, points, strict=True)]
+    answers = [run.samples(curve.index[-1], benchmark) for run, curve in zip(runs, curves, strict=True)]
     if not all(map(len, answers)):
         return line
-    problems: list[Any] = [by_problem(own) for own in answers]
+    problems: list[Any] = [by_problem(of_run) for of_run in answers]
     if len(runs) == 1:
         line |= {"last_se": problems[0]["mean"].sem(), "problems": len(problems[0])}
-    most = min(int(own["size"].min()) for own in problems)
+    most = min(int(of_run["size"].min()) for of_run in problems)
     powers = dict.fromkeys([*(2**power for power in range(most.bit_length())), most]) if most > 1 else ()
-    return line | {f"pass@{k}": np.mean([pass_at(own, k) for own in answers]) for k in powers}
+    return line | {f"pass@{k}": np.mean([pass_at(of_run, k) for of_run in answers]) for k in powers}
 
 
 def labelled(runs: Sequence[Run]) -> dict[str, list[Run]]:
@@ -135,7 +135,7 @@ def labelled(runs: Sequence[Run]) -> dict[str, list[Run]]:
         changed, name = changes.get(first.method, {}), first.name
         name += f" and {len(members) - 1} more" if len(members) > 1 else ""
         # keys with equal ends and values are one setting, which verl's configuration repeats
-        named = {shortest_end(key, [other for other, own in changed.items() if own != values]): key
+        named = {shortest_end(key, [other for other, others in changed.items() if others != values]): key
                  for key, values in changed.items()}  # fmt: skip
         details = [f"{end} {value.strip(chr(39))}" for end, key in named.items() if (value := first.settings.get(key))]
         if len(named) > MOST_DIFFERING:

@@ -72,7 +72,7 @@ def state(directory: Path) -> tuple[list[str], bool]:
     values = [f"reward {rewards[run.step]:.3f}"] if run.step in (rewards := run.training_reward) else []
     values += [f"{name} {points.dropna().iloc[-1]:.3f}" for name, points in run.accuracies.items()]
     # a metric that became NaN is not shown
-    values += [form.format(own[run.step]) for metric, form in SHOWN.items() if run.step in (own := run.series(metric))]
+    values += [form.format(log[run.step]) for name, form in SHOWN.items() if run.step in (log := run.series(name))]
     return [name, progress, *values], has_ended or (run.planned_steps is not None and not run.steps_left)
 
 

@@ -15,14 +15,14 @@ def answer(response: str, row: str) -> tuple[float, str]:
 
     row: task, options and entry as a Python literal.
     """
-    given = tagged_answer(response)
-    given = extract_answer(response) if given is None else given
+    stated = tagged_answer(response)
+    stated = extract_answer(response) if stated is None else stated
     task, options, entry = ast.literal_eval(row)
     library = scorer(task, repr(options))  # fails if the installed version has not this task
     try:
-        return float(library.score_answer(given or None, entry)), given
+        return float(library.score_answer(stated or None, entry)), stated
     except Exception:  # noqa: BLE001  # of the library's rule, for example int("abc")
-        return 0.0, given
+        return 0.0, stated
 
 
 @cache

@@ -103,7 +103,7 @@ def form_of(function: Callable[..., Any]) -> tuple[str, ...] | None:
 
 def is_open(parameters: Mapping[str, inspect.Parameter]) -> bool:
     """Return whether a function takes any keyword."""
-    return any(one.kind == one.VAR_KEYWORD for one in parameters.values())
+    return any(parameter.kind == parameter.VAR_KEYWORD for parameter in parameters.values())
 
 
 def answer(source: str, response: str, truth: Any, extra: Mapping[str, Any], options: dict[str, Any]) -> Score:

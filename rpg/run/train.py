@@ -107,8 +107,8 @@ def end_of(log: Path, begin: int, *, stack: bool) -> list[str]:
     stacks = [number for number, line in enumerate(lines) if line.endswith("(most recent call first):")]
     if not stack or not stacks:
         return [f"--- last lines of {brief(log)} ---", *lines[-SHOWN_LINES:], "---"]
-    own = [line.rpartition("\x1b[0m ")[2] for line in lines[stacks[-1] :][:SHOWN_LINES]]  # without Ray's prefix
-    return [f"--- stack of the trainer, of {brief(log)} ---", *own, "---"]
+    stack_lines = [line.rpartition("\x1b[0m ")[2] for line in lines[stacks[-1] :][:SHOWN_LINES]]  # no prefix of Ray's
+    return [f"--- stack of the trainer, of {brief(log)} ---", *stack_lines, "---"]
 
 
 def _train(run: RunConfig, screen: Screen, server: "Preloaded | None") -> None:

@@ -28,9 +28,9 @@ def bootstrap_metric(
     np.random.seed(seed)  # verl's numbers
     chosen = np.random.choice(len(data), size=(n_bootstrap, subset_size), replace=True)
     if isinstance(data[0], dict):
-        values = np.array([one["val"] for one in data], dtype=np.float64)
+        values = np.array([row["val"] for row in data], dtype=np.float64)
         numbers: dict[Any, int] = {}
-        answers = np.array([numbers.setdefault(one["pred"], len(numbers)) for one in data])
+        answers = np.array([numbers.setdefault(row["pred"], len(numbers)) for row in data])
         results = [_of_majority(values[chosen], answers[chosen])]
     else:
         values = np.array(data, dtype=np.float64)
