@@ -134,7 +134,8 @@ def contradicting(
     sources = {key: group for key, group in (decided | RECORDS).items() if below(key, keys)}
     plain = config
     if sources:
-        plain, _ = compose_config([text for text in overrides if not _sets(parse(text).key_or_group, sources)])
+        others = [text for text in overrides if not any(below(source, [key_of(text)]) for source in sources)]
+        plain, _ = compose_config(others)
     unresolved = dict(leaves(OmegaConf.to_container(plain)))
     for key, group in sources.items():
         wanted, value = OmegaConf.select(plain, key), OmegaConf.select(config, key)
@@ -178,10 +179,6 @@ def replaced_by(typed: list[str], scripted: list[str]) -> list[str]:
             stated |= {group.removeprefix("override /") for entry in content.get("defaults", []) for group in entry}
             stated |= {key for key, _ in leaves(content)} - {"rpg.method"}
     return [text for text in scripted if key_of(text) in stated]
-
-
-def _sets(key: str, sources: Iterable[str]) -> bool:
-    return any(below(source, [key]) for source in sources)
 
 
 def _decided(group: str, choices: dict[str, str | None]) -> set[str]:

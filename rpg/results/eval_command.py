@@ -15,7 +15,7 @@ from rpg.config.record import recorded
 from rpg.config.run_config import RunConfig
 from rpg.config.verl_keys import ACTOR, FOLLOWERS, FUNCTION, JUDGE, REWARD, ROLLOUT
 from rpg.diagnostics import UserError
-from rpg.files.atomic import CONFIG, METRICS
+from rpg.files.atomic import METRICS
 from rpg.results.formats import show
 from rpg.results.runs import find_checkpoint, load_runs
 from rpg.results.table import build_table
@@ -45,9 +45,7 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(f"--judge {args.judge} --reward {args.reward}: give one of them")
     if args.test:
         overrides.insert(0, "data.val_max_samples=-1")  # of the training's files, which may be larger
-    if not (trained := recorded(checkpoint.parent)[0]):
-        raise UserError(f"{checkpoint.parent / CONFIG}: no such file; it says how to load {checkpoint.name}")
-    config = evaluation(trained, checkpoint, out, overrides)
+    config = evaluation(recorded(checkpoint.parent)[0], checkpoint, out, overrides)
     command = ["-m", "rpg.cli", "eval", str(checkpoint), "--out", str(out), *overrides]
     if (code := begin(RunConfig(config), command)) or dry_run():
         return code
