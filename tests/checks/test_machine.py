@@ -40,12 +40,7 @@ def two_gpus(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("value", "indices", "gigabytes"),
-    [
-        (None, [0, 1], 25.8),
-        ("1,0", [1, 0], 25.8),
-        ("GPU-aaaa1111", [0], 85.5),
-        ("7", [], 24),
-    ],
+    [(None, [0, 1], 25.8), ("1,0", [1, 0], 25.8), ("GPU-aaaa1111", [0], 85.5), ("7", [], 24)],
 )
 def test_visible_gpus(two_gpus, monkeypatch, value, indices, gigabytes):
     if value is not None:

@@ -35,12 +35,7 @@ def _fresh():
 
 @pytest.mark.full
 @pytest.mark.parametrize(
-    ("name", "scope"),
-    [
-        ("rpg_rf_urkl_clip_ppo", "response"),
-        ("rpg_rkl", "token"),
-        ("rpg_ufkl", "response"),
-    ],
+    ("name", "scope"), [("rpg_rf_urkl_clip_ppo", "response"), ("rpg_rkl", "token"), ("rpg_ufkl", "response")]
 )
 def test_same_numbers_for_any_shape(name, scope, recwarn):
     spec, function = LossSpec.parse(name, kl_coef=0.1, kl_scope=scope), compiled(CPU)

@@ -57,10 +57,7 @@ def test_a_command_has_its_seed_what_was_typed_and_the_table_s_own_sets():
     assert "trainer.total_training_steps" not in settings
 
 
-@pytest.mark.parametrize(
-    ("argument", "named"),
-    [("data.seed=3", "--seeds"), ("--methods=rpg-urk", "RPG-URKL")],
-)
+@pytest.mark.parametrize(("argument", "named"), [("data.seed=3", "--seeds"), ("--methods=rpg-urk", "RPG-URKL")])
 def test_refused_before_anything_is_touched(stand_in, tmp_path, capsys, argument, named):
     arguments = [*ONE, argument] if argument.startswith("-") else [argument, *ONE]
     assert reproduce(tmp_path / "out", *arguments) == 2

@@ -13,14 +13,8 @@ from scripts import toy_model
 
 pytestmark = pytest.mark.full  # importing verl's engines alone takes ten seconds of processor time
 
-MODES = {
-    "old": ["reference=old"],
-    "every_k": ["reference=every_k", "rpg.reference.every_k=3"],
-}
-OPTIMIZERS = {
-    "adamw": ["optim=toy"],
-    "schedule_free": ["optim=schedulefree", "actor_rollout_ref.actor.optim.lr=3e-3"],
-}
+MODES = {"old": ["reference=old"], "every_k": ["reference=every_k", "rpg.reference.every_k=3"]}
+OPTIMIZERS = {"adamw": ["optim=toy"], "schedule_free": ["optim=schedulefree", "actor_rollout_ref.actor.optim.lr=3e-3"]}
 ROWS, PROMPT, RESPONSE = 16, 6, 10
 ASK = {"calculate_entropy": False, "compute_loss": False}
 
