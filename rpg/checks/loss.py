@@ -40,7 +40,7 @@ def read_by_the_loss(run: RunConfig) -> Findings:
     if run[LOSS_MODE] not in LOSSES:
         return
     if run[f"{LOSS}.kl_coef"] is None:
-        yield run.error(LOSS_MODE, "has no kl_coef in the record", "choose its method=")
+        yield run.error(LOSS_MODE, "has no recorded kl_coef", "choose the loss by method=NAME")
     pairs = {f"{ACTOR}.use_kl_loss": f"{ACTOR}.kl_loss_coef", "algorithm.use_kl_in_reward": "algorithm.kl_ctrl.kl_coef"}
     for switch, coefficient in pairs.items():
         if run[switch] and run[coefficient] != 0:

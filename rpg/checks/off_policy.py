@@ -26,7 +26,7 @@ def corrections(run: RunConfig) -> Findings:
     """Importance weights and rejection take effect, and leave no tokens out of a KL of responses."""
     log_probs = f"{ROLLOUT}.calculate_log_probs"
     if pi_old_of(run) == "decoupled" and run[THRESHOLD] is None:
-        yield run.error(THRESHOLD, f"leaves out the weights of {run.shown(WEIGHT)}", "set it to 2.0, or a large number")
+        yield run.error(THRESHOLD, f"disables the weights of {run.shown(WEIGHT)}", "set it to 2.0, or a large number")
     of_tokens = run[REJECTION] is not None and "token_" in run[REJECTION]
     if of_tokens and run[f"{LOSS}.kl_scope"] == "response" and run.rpg.reference.mode != "old":
         message = "leaves tokens out of the sums of rpg.kl_scope=response"
@@ -85,7 +85,7 @@ def separate_rollouts(run: RunConfig) -> Findings:
     if run[ESTIMATOR] in OVER_THE_BATCH:
         yield run.error(ESTIMATOR, "takes its mean over a part of the batch", "take schedule=async", "warning")
     if run[f"{MODEL}.lora_rank"] and not run[f"{MODEL}.lora.merge"]:
-        yield run.error(f"{MODEL}.lora_rank", "reaches no separate rollout", f"set {MODEL}.lora.merge=true")
+        yield run.error(f"{MODEL}.lora_rank", "is not sent to separate rollouts", f"set {MODEL}.lora.merge=true")
 
 
 WHOLE = {  # settings of the sampler, with the values that leave the distribution the policy's; null: not set
@@ -104,11 +104,11 @@ def sampled_distribution(run: RunConfig) -> Findings:
         return
     changed = [key for key, whole in WHOLE.items() if run[key] not in whole]
     for key in changed if not run.rpg.truncated_sampling else ():
-        weight = "" if pi_old_of(run) == "recomputed" else ", and pi / mu starts at that mass instead of 1"
+        weight = "" if pi_old_of(run) == "recomputed" else ", and pi / mu starts below 1"
         message = f"samples another distribution than the policy that is trained{weight} (docs/off-policy.md)"
         yield run.error(key, message, "remove it, or accept it by rpg.truncated_sampling=true")
     of_vllm = f"{ROLLOUT}.engine_kwargs.vllm.logprobs_mode"  # wins over verl's key
     key = f"{ROLLOUT}.logprobs_mode" if run[of_vllm] is None else of_vllm
     is_equal = run[key] == "raw_logprobs" and run[f"{ROLLOUT}.temperature"] == 1 and not changed
     if run[f"{ROLLOUT}.calculate_log_probs"] and run[key] != "processed_logprobs" and not is_equal:
-        yield run.error(key, "gives no log-probs of the sampled distribution", "set it to processed_logprobs")
+        yield run.error(key, "returns other log-probs than those that were sampled", "set it to processed_logprobs")

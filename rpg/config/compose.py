@@ -62,7 +62,7 @@ def compose(name: str | None, overrides: list[str]) -> tuple[RunConfig, tuple[st
         scripted = [text for text in scripted if text not in replaced]
     for variable, group in VARIABLES.items():
         if os.environ.get(variable) and group in keys:
-            notes.append(f"warning: {variable}={os.environ[variable]} acts, not that of {group}=")
+            notes.append(f"warning: {variable}={os.environ[variable]} replaces the value of {group}=")
     script = scripts.name_of(name) if name else None
     combined = [override("rpg.script", script), override(RUN_NAME, run_name(script, parsed)), *scripted, *typed]
     if REWARD in map(key_of, combined):

@@ -78,7 +78,7 @@ def problems_of(
         test_size = 0 if "test" in rows else round(TEST_SHARE * len(problems))
     if test_size >= len(problems) > 0:
         raise UserError(f"--test-size {test_size}: must be below {len(problems)}, the number of usable rows")
-    print(f"note: no usable test row: {test_size} of {len(problems)} problems become the test split (--test-size N)")
+    print(f"note: no usable test row; the test split is {test_size} of {len(problems)} problems (--test-size N)")
     drawn = set(random.Random(seed).sample(range(len(problems)), test_size))
     return [replace(problem, split="test") if n in drawn else problem for n, problem in enumerate(problems)]
 

@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
         put(config := dict[str, Any](), FUNCTION, function_of(args.reward, args.judge or JUDGES[0]))
         return try_reward(reward_of(config), args.scored)
     if args.scored not in (runs := find([args.scored])):
-        raise UserError(f"{args.scored}: is no run; give one of the {len(runs)} in it, such as {runs[0]}")
+        raise UserError(f"{args.scored}: is not a run; give one of the {len(runs)} runs in it, such as {runs[0]}")
     scored = load(args.scored)
     again = replace(scored, config=copy.deepcopy(scored.config))
     if args.reward or args.judge:
@@ -116,8 +116,8 @@ def score_run(scored: Run, config: dict[str, Any], out: Path) -> list[str]:
             verdicts = list(threads.map(partial(verdict, reward), *columns, extra))
         if failed := [score for score in verdicts if isinstance(score, str)]:
             if len(failed) == len(verdicts):
-                raise UserError(f"step {step}: no sample has a score, as {failed[0]}")
-            notes.append(f"step {step}: {len(failed)} samples without a score count as wrong, as {failed[0]}")
+                raise UserError(f"step {step}: no sample could be scored: {failed[0]}")
+            notes.append(f"step {step}: {len(failed)} samples could not be scored and count as wrong: {failed[0]}")
         kept = [{"score": 0.0, "acc": 0.0} if isinstance(score, str) else score for score in verdicts]
         judged[step] = samples.filter(KEPT).assign(**pd.DataFrame(kept, samples.index))
     if not judged:

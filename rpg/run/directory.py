@@ -96,7 +96,7 @@ def refuse_later_steps(run: RunConfig) -> None:
     begins = resumed_step(run)
     later = [path.name for step, path in steps(run.directory) if step > begins]
     if later and not run.resumes_by_choice:
-        message = f"begins at step {begins}, and {run.directory} has {', '.join(later)}"
+        message = f"the run would begin at step {begins}, but {run.directory} has {', '.join(later)}"
         remedy = "move these into another directory" if begins else "move that directory aside"
         raise Refused([run.error("trainer.resume_mode", message, f"{remedy}, or choose another run name")])
 

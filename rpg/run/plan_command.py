@@ -29,8 +29,8 @@ def run(args: argparse.Namespace) -> int:
     if run["trainer.device"] == "cpu":
         raise UserError(f"{args.script} runs on the CPU; `rpg doctor {args.script}` checks this machine")
     if (shape := plan.shape_of(run[f"{MODEL}.path"])) is None:
-        kind = "a decoder without experts"
-        raise UserError(f"{run.shown(f'{MODEL}.path')}: has no config.json of {kind}; name a local directory")
+        kind = "a dense decoder (no mixture of experts)"
+        raise UserError(f"{run.shown(f'{MODEL}.path')}: is no local directory with the config.json of {kind}")
     fits, lines = plan.estimate(shape, run, run["rpg.gpu_memory"] * plan.GB)
     verdict = f"{'fits' if fits else 'DOES NOT FIT'} {run.devices} x {run['rpg.gpu_memory']:g} GB"
     print(f"{run['trainer.experiment_name']}: {verdict}; {shape.parameters / 1e9:.3g}e9 parameters", *lines, sep="\n  ")

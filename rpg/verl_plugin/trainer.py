@@ -109,9 +109,9 @@ class RPGTrainer(PPOTrainer):
         batch, limit = self.config.data.train_batch_size, self.config.algorithm.filter_groups.max_num_gen_batches
         if limit and self._asked[self.global_steps] > (limit - 1) * batch:  # verl requests the first batch itself
             raise RuntimeError(
-                f"step {self.global_steps}: {limit} batches of {batch} prompts hold no batch of groups whose rewards "
-                f"differ (algorithm.filter_groups.max_num_gen_batches={limit}): problems are too easy or too hard, or "
-                "the reward is the same for every response"
+                f"step {self.global_steps}: of {limit} x {batch} prompts fewer than {batch} have responses with "
+                f"different rewards (algorithm.filter_groups.max_num_gen_batches={limit}): the problems are too easy "
+                "or too hard, or the reward function gives every response the same reward"
             )
         watchdog.arm(self.config.rpg.stall_limit, self.config.rpg.time_limit)  # responses have arrived: no stall
         return self._add_prompts_to_generate(num_prompts)

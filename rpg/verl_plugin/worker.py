@@ -87,8 +87,8 @@ class RPGActor(TrainingWorker):
         counts = {name: int((~data[name].values().isfinite()).sum()) for name in INPUTS if name in data}  # type: ignore[union-attr]
         step = int(data["global_steps"][0]) if "global_steps" in data else 0
         rank = torch.distributed.get_rank()
-        print(f"warning: step {step}: an optimizer step is skipped: its gradient is not finite; in rank {rank}'s rows "
-              f"there are as many NaN or Inf: {counts}")  # fmt: skip
+        print(f"warning: step {step}: skipped an optimizer step, as its gradient is not finite; numbers of NaN or Inf "
+              f"in rank {rank}'s rows: {counts}")  # fmt: skip
         if self._in_a_row >= self.nonfinite_limit:
             raise FloatingPointError(
                 f"{self._in_a_row} optimizer steps in a row had a gradient that is not finite (rpg.nonfinite_limit="

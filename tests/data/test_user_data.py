@@ -135,7 +135,7 @@ def test_a_file_of_an_earlier_build_beside_a_new_one_is_refused(tmp_path: Path, 
 def test_a_test_split_without_rows_is_named_and_its_remedy_works(tmp_path: Path, capsys) -> None:
     options = ["--from", write_splits(tmp_path / "in", TRAIN, [("What is 3 + 30?", "")]), *QA, "--name", "n"]
     assert build(*options, "--out", tmp_path) == 0
-    assert "no usable test row: 0 of " in capsys.readouterr().out
+    assert "no usable test row; the test split is 0 of " in capsys.readouterr().out
     assert build(*options, "--out", tmp_path, "--test-rows", 2) == 0
     assert [len(rows) for rows in rows_of(tmp_path, "n").values()] == [8, 2]
 

@@ -49,7 +49,7 @@ def strict(solution_str, ground_truth, extra_info):
     return {"score": 1.0, "acc": float(extra_info["split"] == "test"), "length": len(solution_str)}
 """)
     assert score(run_dir, "--reward", reward) == 0
-    assert "3 samples without a score count as wrong" in capsys.readouterr().err
+    assert "3 samples could not be scored and count as wrong" in capsys.readouterr().err
     assert "NaN" not in (run_dir / "judge-mine.py/validation/0.jsonl").read_text()
     main(["table", str(run_dir / "judge-mine.py")])
     assert "0.7500 (±" in capsys.readouterr().out
@@ -57,7 +57,7 @@ def strict(solution_str, ground_truth, extra_info):
     assert contents == [hashlib.sha256(reward.read_bytes()).hexdigest()]
     (broken := tmp_path / "broken.py").write_text("def strict(solution_str, ground_truth): raise KeyError")
     assert score(run_dir, "--reward", broken, "--out", tmp_path / "none") == 2
-    assert "step 0: no sample has a score" in capsys.readouterr().err
+    assert "step 0: no sample could be scored" in capsys.readouterr().err
     assert not (tmp_path / "none").exists()
     for step in (0, 2, 4):
         write_samples(run_dir, step, [{"input": "", "gts": "7", "output": "", "acc": 1}])

@@ -24,6 +24,6 @@ def test_flags_of_train_are_overrides_that_win_over_variables(capsys, monkeypatc
     assert main(["train", *ONE_GPU, "--reward", "own.py"]) == 0
     captured = capsys.readouterr()
     printed = yaml.safe_load(captured.out)
-    assert captured.err.count(" acts, not that of") == len(FILES)  # the variables act beside model= and dataset=
+    assert captured.err.count(" replaces the value of") == len(FILES)  # the variables act beside model= and dataset=
     own = {"file": str(tmp_path / "own.py")}
     assert printed["reward"]["custom_reward_function"]["reward_kwargs"] == own
