@@ -26,14 +26,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     build = actions.add_parser("build", help="write the parquet files of a problem set, or of your own data")
     build.epilog = "example: rpg data build --from mine.csv --question Q --answer A --name mine --test-size 200"
     add, names = build.add_argument, ", ".join((*PUBLISHED, f"{GYM}:TASK"))
-    add("set_name", nargs="?", metavar="NAME", help=f"{names} (data/README.md); none for your own data")
+    add("set_name", nargs="?", metavar="NAME", help=f"{names} (data/README.md); leave it out for your own data")
     add("--from", dest="origin", metavar="FILE", help="a parquet, JSON, JSONL or CSV file (.gz too), a folder of them "
         f"or one of save_to_disk, or {HUB}OWNER/NAME[:CONFIG] (default: the set on the hub)")  # fmt: skip
     add("--question", metavar="COLUMN", help="column of the question (default: the set's)")
     add("--answer", metavar="COLUMN", help="column of the answer (default: the set's)")
     add("--data-source", metavar="NAME", help="MATH or gsm8k: score the rows by that rule of rpg, as data_source "
         "MATH/NAME; another text is their data_source (default: the name)")  # fmt: skip
-    add("--keep", metavar="COLUMN", nargs="+", default=[], help="copy these columns to extra_info, for a reward")
+    add("--keep", metavar="COLUMN", nargs="+", default=[], help="columns to copy to extra_info, which a reward gets")
     add("--set", metavar="KEY=VALUE", nargs="+", action="extend", dest="options", default=[], help=f"options of {GYM}")
     add("--train-size", metavar="N", type=at_least(0), help=f"number of training problems (default: all; {GYM}: 2048)")
     add("--test-size", "--test-rows", metavar="N", type=at_least(0),
@@ -99,7 +99,7 @@ def build(args: argparse.Namespace) -> tuple[list[Path], bool]:
     if args.few_shot:
         problems = with_examples(problems, args.few_shot, template, args.seed)
     elif template is not None and template.count(QUESTION) != 1:
-        raise UserError(f"--template: has {QUESTION} {template.count(QUESTION)} times; write it once")
+        raise UserError(f"--template: has {QUESTION} {template.count(QUESTION)} times; write it exactly once")
     written = write_set(args.out, replace(source, name=args.name or source.name), problems, template)
     source_name = problems[0].data_source
     if not is_known(source_name):

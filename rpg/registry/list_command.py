@@ -15,7 +15,7 @@ FIRST = 3  # names of a size, without --all
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg list`."""
     parser.add_argument("--size", choices=SIZES, help="list the scripts of recipe/rpg/SIZE")
-    parser.add_argument("--method", metavar="M", help=f"{', '.join(METHODS)}, or words of a label (RPG-URKL)")
+    parser.add_argument("--method", metavar="M", help=f"list its scripts: {', '.join(METHODS)}, or a label (RPG-URKL)")
     parser.add_argument("--all", action="store_true", help="list all names (default: the first of each size)")
 
 

@@ -19,7 +19,7 @@ from rpg.results.statistics import by_problem, half_width
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg compare`."""
     parser.add_argument("first", type=Path, metavar="A", help="run directory, or folder with the runs of seeds")
-    parser.add_argument("second", type=Path, metavar="B", help="likewise")
+    parser.add_argument("second", type=Path, metavar="B", help="the same, to compare with A: B minus A is printed")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -16,10 +16,10 @@ ADAPTER = "lora_adapter"  # verl's merger writes the adapter there, beside the b
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg export`."""
-    which = "run directory (its newest complete one) or global_step_N in it"
+    which = "run directory (its newest complete checkpoint) or global_step_N in it"
     parser.add_argument("checkpoint", type=Path, metavar="CKPT", help=which)
-    parser.add_argument("--out", type=Path, metavar="DIR", help="new folder (default: RUN/hf-global_step_N)")
-    ranks = "write a checkpoint for N ranks (GPUs x nodes) into --out instead, to resume from"
+    parser.add_argument("--out", type=Path, metavar="DIR", help="folder to create (default: RUN/hf-global_step_N)")
+    ranks = "instead write a checkpoint into --out with which N ranks (GPUs x nodes) can resume"
     parser.add_argument("--ranks", type=at_least(1), metavar="N", help=ranks)
 
 
@@ -67,5 +67,5 @@ def merge_adapter(model: str) -> None:
     base = AutoModelForCausalLM.from_pretrained(model, local_files_only=True, dtype="float32", trust_remote_code=False)
     adapted = PeftModel.from_pretrained(base, os.path.join(model, ADAPTER))
     if not adapted.peft_config["default"].lora_alpha:  # type: ignore[union-attr]
-        raise UserError("lora_train_meta.json of the checkpoint has no lora_alpha: the adapter's scale is unknown")
+        raise UserError("lora_train_meta.json of the checkpoint: no lora_alpha, the adapter's scale; add the run's")
     adapted.merge_and_unload().save_pretrained(model)  # type: ignore[operator]

@@ -38,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("table", metavar="TABLE", help="3, 5, 6, 7 or 8, figure8 (clip), figure9 (beta, reference)")
     add("overrides", nargs="*", default=[], metavar="OVERRIDE", help="Hydra overrides for every script")
-    methods = "rows by their names in the table, paper (default: all rows of the paper), or all (also newer methods)"
+    methods = "rows to run: names in the table, paper (default: the paper's rows) or all (newer methods, too)"
     add("--methods", nargs="+", default=["paper"], metavar="METHOD", help=methods)
     add("--seeds", nargs="+", type=int, default=[1], metavar="N", help="seeds, one run each (default: 1)")
     add("--profile", choices=["gpu", "cpu"], default="gpu", help="cpu: the same rows on the toy task (default: gpu)")

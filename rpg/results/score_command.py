@@ -44,7 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rpg score`."""
     parser.add_argument("scored", type=Path, metavar="RUN|ROWS", help="run, or parquet file to try a reward on")
     scorer = parser.add_mutually_exclusive_group()
-    scorer.add_argument("--judge", choices=JUDGES, help="docs/judges.md (default: the run's reward; ROWS: release)")
+    scorer.add_argument("--judge", choices=JUDGES, help="of docs/judges.md (default: the run's reward; ROWS: release)")
     scorer.add_argument("--reward", metavar="FILE", help="Python file with a reward function")
     parser.add_argument("--out", type=Path, metavar="DIR", help="new run directory (default: RUN/judge-J)")
 

@@ -40,9 +40,9 @@ def cell(must: bool, result: exact.Result) -> str:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of the subcommand."""
     add = parser.add_argument
-    add("--policies", metavar="N", type=at_least(2, 100_000), default=200, help="random policies per loss (200)")
-    add("--kl-coef", metavar="BETA", type=_positive, default=0.1, help="large, so that an error of the KL shows (0.1)")
-    add("--seed", metavar="N", type=int, default=0, help="seed of the random policies (0)")
+    add("--policies", metavar="N", type=at_least(2, 100_000), default=200, help="policies per loss (default: 200)")
+    add("--kl-coef", metavar="BETA", type=_positive, default=0.1, help="large, so that a wrong KL shows (default: 0.1)")
+    add("--seed", metavar="N", type=int, default=0, help="seed of the random policies (default: 0)")
     about = "compare the losses on this device, plain and compiled, with float64 on the CPU instead; takes minutes"
     add("--device", choices=("cpu", "cuda"), help=about)
 
