@@ -22,9 +22,9 @@ def checkpoint(run: RunConfig) -> Findings:
     elif run["trainer.resume_mode"] == "resume_path" and run[PATH] is not None:
         directory = Path(run[PATH])
         if not directory.is_dir() or not STEP.fullmatch(directory.name):
-            yield run.error(PATH, "no such directory global_step_N", "name one of a run")
+            yield run.error(PATH, "no such checkpoint", "give the directory global_step_N of a run")
         elif fault := manifest.fault(directory):
-            yield run.error(PATH, fault, "name another, or trainer.resume_mode=auto for the newest complete one")
+            yield run.error(PATH, fault, "give another, or set trainer.resume_mode=auto for the newest complete one")
 
 
 def _newest(run: RunConfig) -> Findings:

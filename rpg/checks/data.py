@@ -87,7 +87,7 @@ def _enough_rows(run: RunConfig, rows: int) -> Findings:
     if batches == 0:
         yield run.error(BATCH, f"is more than the {rows} rows of {TRAIN}", "lower it or give more data")
     elif planned is not None and run[EPOCHS] * batches < planned:
-        message = f"is more than {run.shown(EPOCHS)} of {batches} steps: verl would end before its last checkpoint"
+        message = f"is more than {run.shown(EPOCHS)} x {batches} steps: verl would end without its last checkpoint"
         yield run.error(STEPS, message, f"raise {EPOCHS}, or set this to null")
 
 

@@ -40,7 +40,7 @@ def read_by_the_loss(run: RunConfig) -> Findings:
     if run[LOSS_MODE] not in LOSSES:
         return
     if run[f"{LOSS}.kl_coef"] is None:
-        yield run.error(LOSS_MODE, "has no recorded kl_coef", "choose the loss by method=NAME")
+        yield run.error(LOSS_MODE, "is set without kl_coef", "choose method=NAME, which sets both")
     pairs = {f"{ACTOR}.use_kl_loss": f"{ACTOR}.kl_loss_coef", "algorithm.use_kl_in_reward": "algorithm.kl_ctrl.kl_coef"}
     for switch, coefficient in pairs.items():
         if run[switch] and run[coefficient] != 0:
@@ -54,13 +54,13 @@ def reference(run: RunConfig) -> Findings:
     if mode != "old" and run[LOSS_MODE] not in LOSSES:
         yield run.error(REFERENCE, f"is not read by {run.shown(LOSS_MODE)}", "choose an rpg method, or reference=old")
     if mode == "kl_target" and run[f"{CORRECTION}.bypass_mode"]:
-        message = "would renew pi_ref by its KL to the rollouts' policy, which is older or another engine's"
+        message = "would measure the KL between pi_ref and the rollout policy, not the trained one"
         yield run.error(REFERENCE, message, "use reference=every_k, or pi_old=recomputed or decoupled")
     if run[f"{MODEL}.lora_adapter_path"] and run.has_reference_model:
-        message = "starts from the adapter, and pi_ref would be the base model"
-        yield run.error(f"{MODEL}.lora_adapter_path", message, "merge it into the model, or leave the KL out")
+        message = "would start from the adapter, but pi_ref would be the model without it"
+        yield run.error(f"{MODEL}.lora_adapter_path", message, "merge it into the model, or use reference=old")
     if mode in MOVING_REFERENCES and run[f"{MODEL}.lora_rank"]:
-        message = "has the base model as pi_ref, which cannot be renewed"
+        message = "makes the model without the adapter pi_ref, which cannot be renewed"
         yield run.error(f"{MODEL}.lora_rank", message, "set it to 0, or use reference=old or fixed")
 
 
@@ -75,13 +75,13 @@ def updates(run: RunConfig) -> Findings:
     for name, values in usual.items() if free else ():
         if run[f"{OPTIM}.{name}"] not in values:
             remedy = f"remove it; the warm-up is {OPTIM}.override_optimizer_config.warmup_steps"
-            yield run.error(f"{OPTIM}.{name}", f"is verl's schedule; {OPTIMIZER} has its own", remedy)
+            yield run.error(f"{OPTIM}.{name}", f"is not for {OPTIMIZER}, which has its own schedule", remedy)
     scale, aggregation = f"{ACTOR}.loss_scale_factor", f"{ACTOR}.loss_agg_mode"
     if run[aggregation] == "seq-mean-token-sum-norm" and run[scale] is None:
         message = f"with {run.shown(aggregation)}: verl divides by each micro-batch's longest response"
         yield run.error(scale, message, f"set it, for example to {run['data.max_response_length']}", "warning")
     if run[LOSS_MODE] == "geo_mean":
-        yield run.error(LOSS_MODE, "sums the means of micro-batches: their number counts", "use another", "warning")
+        yield run.error(LOSS_MODE, "sums the means of micro-batches: their number scales it", "use another", "warning")
     if run[f"{FSDP}.model_dtype"] not in ("fp32", "float32") and not run[f"{MODEL}.lora_rank"]:
         message = f"with {run.shown(f'{OPTIM}.lr')}: steps below 1/512 (fp16: 1/4096) of a weight are rounded away"
         yield run.error(f"{FSDP}.model_dtype", message, "set mixed_precision.param_dtype instead", "warning")
@@ -91,8 +91,8 @@ def updates(run: RunConfig) -> Findings:
     unmoved = run[LOSS_MODE] in LOSSES and run.rpg.reference.mode == "old" and run[f"{LOSS}.kl_coef"] != 0
     if unmoved and not moved and run[epochs] * batch // run[MINI_BATCH] == 1:
         message = (
-            f"is {BATCH}, with {run.shown(epochs)} and {run.shown(REFERENCE)}: in a batch's one update "
-            f"w is 1, neither clip nor rpg.kl_coef has an effect, and {run[LOSS_MODE]} is REINFORCE"
+            f"is {BATCH}, with {run.shown(epochs)} and {run.shown(REFERENCE)}: in a batch's only update "
+            f"w is 1, clip and rpg.kl_coef have no effect, and {run[LOSS_MODE]} is REINFORCE"
         )
         remedy = f"lower it to {max(batch // 4, 1)} for four updates, or use reference=fixed"
         yield run.error(MINI_BATCH, message, remedy, "warning")

@@ -28,7 +28,7 @@ def devices(run: RunConfig) -> Findings:
         import torch
 
         present, place = torch.cuda.device_count(), f"torch {torch.__version__} of {sys.prefix} sees"
-        remedy = f"set {GPUS}, RAY_ADDRESS, profile=cpu, or activate the environment of scripts/setup_gpu.sh"
+        remedy = f"lower {GPUS}, set RAY_ADDRESS, use profile=cpu, or activate scripts/setup_gpu.sh's environment"
     if present < need:
         message = f"the run needs {need} GPUs on {run['trainer.nnodes']} nodes, and {place} {present}"
         yield run.error(GPUS, message, remedy)
@@ -51,8 +51,8 @@ def shared_memory(run: RunConfig) -> Findings:
     if on_cpu and shape:
         need = run[GPUS] * min(run[BUCKET] * MIB, shape.parameters * bytes_of(run[f"{FSDP}.model_dtype"]))
     if free < need:
-        message = f"has {free / 1e6:.0f} MB free, and the run needs {need / 1e6:.0f}"
-        remedy = "docker run --shm-size=16g (or --ipc=host); on a host, mount -o remount,size=16g /dev/shm"
+        message = f"has {free / 1e6:.0f} MB free, and the run needs {need / 1e6:.0f} MB"
+        remedy = "docker run --shm-size=16g (or --ipc=host); without docker, mount -o remount,size=16g /dev/shm"
         yield Diagnostic("/dev/shm", ABSENT, message, remedy)
 
 
@@ -74,5 +74,5 @@ def disk(run: RunConfig) -> Findings:
     there = min(len(steps(target)), count) if run["trainer.resume_mode"] != "disable" else 0
     if (count - there) * size > free:
         need = f"{count} checkpoints ({run.shown(KEPT)}) need {count * size / GB:.3g} GB"
-        message = f"{need}, and {place} has {free / GB:.3g}"
+        message = f"{need}, and {place} has {free / GB:.3g} GB free"
         yield run.error("trainer.default_local_dir", message, "set CKPTS_DIR to a larger disk")

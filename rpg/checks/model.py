@@ -11,7 +11,7 @@ PATH = f"{MODEL}.path"
 def model_directory(run: RunConfig) -> Findings:
     """A local model is there."""
     if str(run.model).startswith(("/", "./", "../")) and not run.model.is_dir():  # else a name of the hub
-        yield run.error(PATH, "no such directory", "name one; `rpg demo --model toy --prepare-only` makes the toy")
+        yield run.error(PATH, "no such directory", "give another (`rpg demo --model toy --prepare-only` makes the toy)")
 
 
 def trained_as_it_is(run: RunConfig) -> Findings:
@@ -31,8 +31,8 @@ def trained_as_it_is(run: RunConfig) -> Findings:
         return
     for part in (config, config.get_text_config()):
         if quantised := getattr(part, "quantization_config", None):
-            message = f"its weights are quantised ({quantised}) and cannot be trained"
-            yield run.error(PATH, message, "use the model with weights in bfloat16 from which it was made")
+            message = f"has quantised weights ({quantised}), which cannot be trained"
+            yield run.error(PATH, message, "use the unquantised model from which it was made")
             return
     fused = f"{MODEL}.use_fused_kernels"
     if run[fused] and (changes := logit_changes(config)):

@@ -29,14 +29,14 @@ def corrections(run: RunConfig) -> Findings:
         yield run.error(THRESHOLD, f"disables the weights of {run.shown(WEIGHT)}", "set it to 2.0, or a large number")
     of_tokens = run[REJECTION] is not None and "token_" in run[REJECTION]
     if of_tokens and run[f"{LOSS}.kl_scope"] == "response" and run.rpg.reference.mode != "old":
-        message = "leaves tokens out of the sums of rpg.kl_scope=response"
+        message = "rejects single tokens, which the sums of rpg.kl_scope=response need"
         yield run.error(REJECTION, message, "reject sequences (seq_...), or use rpg.kl_scope=token")
     has_both = run[log_probs] and not run[f"{CORRECTION}.bypass_mode"]
     if run[f"{REJECTION}_threshold"] is not None and run[REJECTION] is None:
         yield run.error(f"{REJECTION}_threshold", f"is not read without {REJECTION}", "set both, or none")
     for key in (WEIGHT, REJECTION):
         if run[key] is not None and not has_both:
-            message = "compares pi_old with the rollout policy: verl leaves it out without log-probs of both"
+            message = "needs the log-probs of pi_old and of the rollout policy, else verl ignores it"
             yield run.error(key, message, f"use pi_old=recomputed or decoupled, and {log_probs}=true")
 
 
@@ -66,7 +66,7 @@ def stale_responses(run: RunConfig) -> Findings:
     limit = run[THRESHOLD] if run[WEIGHT] == "sequence" and not isinstance(run[THRESHOLD], str) else 0
     of_responses = run[LOSS_MODE] in LOSSES and run[f"{LOSS}.kl_scope"] == "response"
     if of_responses and pi_old_of(run) != "behavior" and (limit or 0) < UNCUT:
-        message = f"sums tokens that other policies than pi_old sampled ({run.shown(SCHEDULE)})"
+        message = f"sums over tokens that pi_old did not sample ({run.shown(SCHEDULE)})"
         remedy = f"use pi_old=behavior, pi_old=decoupled_sequence with {THRESHOLD}={UNCUT:g}, or rpg.kl_scope=token"
         yield run.error("rpg.kl_scope", message, remedy)
     ahead = f"trainer.v1.{run[SCHEDULE]}.num_warmup_batches"
@@ -80,10 +80,10 @@ def separate_rollouts(run: RunConfig) -> Findings:
     if run[SCHEDULE] != SEPARATE:
         return
     if run.rpg.reference.mode in MOVING_REFERENCES:
-        message = "would be renewed in the middle of a batch"
-        yield run.error("rpg.reference.mode", message, "set it to old or fixed, or take schedule=async")
+        message = "would renew pi_ref in the middle of a batch"
+        yield run.error("rpg.reference.mode", message, "use reference=old or fixed, or schedule=async")
     if run[ESTIMATOR] in OVER_THE_BATCH:
-        yield run.error(ESTIMATOR, "takes its mean over a part of the batch", "take schedule=async", "warning")
+        yield run.error(ESTIMATOR, "computes its mean over a part of the batch", "use schedule=async", "warning")
     if run[f"{MODEL}.lora_rank"] and not run[f"{MODEL}.lora.merge"]:
         yield run.error(f"{MODEL}.lora_rank", "is not sent to separate rollouts", f"set {MODEL}.lora.merge=true")
 
@@ -105,10 +105,10 @@ def sampled_distribution(run: RunConfig) -> Findings:
     changed = [key for key, whole in WHOLE.items() if run[key] not in whole]
     for key in changed if not run.rpg.truncated_sampling else ():
         weight = "" if pi_old_of(run) == "recomputed" else ", and pi / mu starts below 1"
-        message = f"samples another distribution than the policy that is trained{weight} (docs/off-policy.md)"
-        yield run.error(key, message, "remove it, or accept it by rpg.truncated_sampling=true")
+        message = f"samples from another distribution than the trained policy{weight} (docs/off-policy.md)"
+        yield run.error(key, message, "remove it, or accept the bias with rpg.truncated_sampling=true")
     of_vllm = f"{ROLLOUT}.engine_kwargs.vllm.logprobs_mode"  # wins over verl's key
     key = f"{ROLLOUT}.logprobs_mode" if run[of_vllm] is None else of_vllm
     is_equal = run[key] == "raw_logprobs" and run[f"{ROLLOUT}.temperature"] == 1 and not changed
     if run[f"{ROLLOUT}.calculate_log_probs"] and run[key] != "processed_logprobs" and not is_equal:
-        yield run.error(key, "returns other log-probs than those that were sampled", "set it to processed_logprobs")
+        yield run.error(key, "does not return the log-probs that were sampled", "set it to processed_logprobs")

@@ -17,23 +17,23 @@ METRICS = ("acc", "score", "reward")  # keys that rpg.rewards returns, and verl'
 ULYSSES = "ulysses_sequence_parallel_size"
 # keys and sections that verl's FSDP engine and V1 trainer do not read: the remedy
 UNREAD = {
-    f"{ACTOR}.clip_ratio": "clip=LOW_HIGH sets clip_ratio_low and clip_ratio_high",
+    f"{ACTOR}.clip_ratio": "set clip_ratio_low and clip_ratio_high, or choose clip=LOW_HIGH",
     f"{ACTOR}.grad_clip": f"set {OPTIM}.clip_grad",
     f"{ACTOR}.qat.enable": f"set {FSDP}.qat.enable",
     f"{ACTOR}.use_rollout_log_probs": "set pi_old=behavior",
     f"{LOSS}.rollout_correction": "set algorithm.rollout_correction",
     f"{OPTIM}.total_training_steps": "set trainer.total_training_steps",
     f"{FSDP}.dtype": f"set {FSDP}.mixed_precision.param_dtype",
-    f"{ROLLOUT}.multi_turn.enable": f"{ROLLOUT}.agent.default_agent_loop chooses the loop",
-    f"{ROLLOUT}.do_sample": f"rollouts are sampled at {ROLLOUT}.temperature",
-    f"{CORRECTION}.loss_type": f"{LOSS_MODE} is the loss",
+    f"{ROLLOUT}.multi_turn.enable": f"set {ROLLOUT}.agent.default_agent_loop",
+    f"{ROLLOUT}.do_sample": f"set {ROLLOUT}.temperature: rollouts always sample",
+    f"{CORRECTION}.loss_type": f"set {LOSS_MODE}",
     "data.tokenizer": f"set {MODEL}.tokenizer_path",
-    "data.reward_fn_key": "the column data_source chooses the score",
-    "reward.sandbox_fusion": "call it in rpg.reward=FILE",
-    "trainer.esi_redundant_time": "set trainer.save_freq, which alone saves",
+    "data.reward_fn_key": "name the column data_source, which selects the scoring rule",
+    "reward.sandbox_fusion": "call the sandbox from the function of rpg.reward=FILE",
+    "trainer.esi_redundant_time": "set trainer.save_freq",
     "custom_reward_function": "set rpg.reward=FILE",  # a section of verl 0.6, as the next two
     "reward_model": "set reward.NAME",
-    "sandbox_fusion": "call it in rpg.reward=FILE",
+    "sandbox_fusion": "call the sandbox from the function of rpg.reward=FILE",
 } | dict.fromkeys((
     "actor_rollout_ref.nccl_timeout", f"{ROLLOUT}.agent.custom_async_server", f"{ROLLOUT}.over_sample_rate",
     f"{REF}.fsdp_config.dtype", "algorithm.use_pf_ppo", "algorithm.kl_ctrl.target_kl", "trainer.default_hdfs_dir",
@@ -41,23 +41,23 @@ UNREAD = {
 ), "remove it")  # fmt: skip
 # keys that change the training unasked: the values without an effect, and what happens with another
 FIXED = {
-    f"{MODEL}.hf_config_path": ((None,), f"is not read by vLLM, which samples; set {MODEL}.path"),
+    f"{MODEL}.hf_config_path": ((None,), f"is for the trainer only: vLLM reads the config of {MODEL}.path"),
     f"{ROLLOUT}.repetition_penalty": ((None, 1.0), "is not read: verl always sends 1"),
-    f"{OPTIM}.warmup_style": ((None,), "is deprecated, and would replace lr_scheduler_type; set that"),
-    "data.truncation": (("left", "error"), "is not read: longer prompts are refused, or left out by a filter"),
-    "reward.reward_model.enable": ((False,), "would be loaded but not used: the reward function scores"),
+    f"{OPTIM}.warmup_style": ((None,), f"is deprecated, and would replace {OPTIM}.lr_scheduler_type"),
+    "data.truncation": (("left", "error"), "is not read: data.filter_overlong_prompts=true drops longer prompts"),
+    "reward.reward_model.enable": ((False,), "would load a model that no run uses: the reward function scores"),
     "distillation.enabled": ((False,), "would replace the loss by a teacher's"),
-    f"{ROLLOUT}.full_determinism": ((False,), "would give a prompt's responses one seed: all are the same"),
-    "algorithm.kl_ctrl.type": (("fixed",), "is not saved in checkpoints: a resumed run would start again at kl_coef"),
-    f"{ACTOR}.checkpoint.async_save": ((False,), "is Megatron's: a resume would not find the checkpoints"),
-    "trainer.critic_warmup": ((0,), "would leave out the actor's updates; there is no critic"),
+    f"{ROLLOUT}.full_determinism": ((False,), "would give all responses to a prompt the same seed and text"),
+    "algorithm.kl_ctrl.type": (("fixed",), "adapts kl_coef without saving it: a resumed run would start it anew"),
+    f"{ACTOR}.checkpoint.async_save": ((False,), "is for Megatron: a resume would not find the checkpoints"),
+    "trainer.critic_warmup": ((0,), "would skip the actor's first updates, for a critic that no run has"),
     "trainer.v1.sampler.custom_sampler.path": ((None,), "would replace the order of prompts, or not be read"),
-    "actor_rollout_ref.hybrid_engine": ((True,), "puts the reference into another process than the actor"),
-    f"{ACTOR}.{ULYSSES}": ((1,), f"also changes the reference; set fsdp_config.{ULYSSES} of each"),
-    f"{REF}.{ULYSSES}": ((1,), f"is deprecated; set fsdp_config.{ULYSSES}"),
-    f"{MODEL}.use_shm": ((False,), "would take an earlier copy in /dev/shm for new weights of the same size"),
-    "data.use_shm": ((False,), "would take an earlier copy in /dev/shm for new rows of the same size"),
-    f"{MODEL}.external_lib": (("rpg.verl_plugin.rollout",), "is our patches'; your own are rpg.external_lib=[FILE]"),
+    "actor_rollout_ref.hybrid_engine": ((True,), "would put the reference into another process than the actor"),
+    f"{ACTOR}.{ULYSSES}": ((1,), f"also sets the reference's; use {FSDP}.{ULYSSES}"),
+    f"{REF}.{ULYSSES}": ((1,), f"is deprecated; use {REF}.fsdp_config.{ULYSSES}"),
+    f"{MODEL}.use_shm": ((False,), "would load an old copy in /dev/shm if new weights have its size"),
+    "data.use_shm": ((False,), "would load an old copy in /dev/shm if a new file has its size"),
+    f"{MODEL}.external_lib": (("rpg.verl_plugin.rollout",), "loads rpg's patches; set rpg.external_lib=[FILE]"),
 }
 OF_ADAPTER = [f"{MODEL}.{name}" for name in ("lora_alpha", "target_modules", "exclude_modules")]
 # what verl reads only with some values of another key: that key and the values, and the keys or sections read with them
@@ -113,8 +113,8 @@ def without_effect(run: RunConfig) -> Findings:
             yield run.error(key, "is Megatron's: FSDP does not read it", f"set {MODEL}.lora_rank or {MODEL}.lora_alpha")
     passed = f"{ROLLOUT}.engine_kwargs.vllm.hf_overrides"
     for name in (run[f"{MODEL}.override_config"] or {}).keys() - (run[passed] or {}).keys() - {"attn_implementation"}:
-        message = "reaches the trained model, not vLLM's, which samples"
-        yield run.error(f"{MODEL}.override_config.{name}", message, f"set it in +{passed}, too", "warning")
+        message = "changes the trainer's model, but not vLLM's"
+        yield run.error(f"{MODEL}.override_config.{name}", message, f"also set +{passed}.{name}", "warning")
 
 
 def mini_batches(run: RunConfig) -> Findings:
@@ -132,7 +132,7 @@ def mini_batches(run: RunConfig) -> Findings:
         parts[f"{section}.log_prob_micro_batch_size_per_gpu"] = f"{section}.log_prob_use_dynamic_bsz", run[BATCH]
     for key, (dynamic, prompts) in parts.items():
         if not run[dynamic] and run[key] and (of_rank := prompts * run[N] // ranks) % run[key]:
-            yield run.error(key, f"does not divide the {of_rank} responses of a rank", f"set it, or {dynamic}=true")
+            yield run.error(key, f"does not divide a rank's {of_rank} responses", f"use a divisor, or {dynamic}=true")
 
 
 def ulysses(run: RunConfig) -> Findings:
@@ -144,7 +144,7 @@ def ulysses(run: RunConfig) -> Findings:
     attention, packs = f"{MODEL}.override_config.attn_implementation", f"{MODEL}.use_remove_padding"
     for key in (f"{FSDP}.{ULYSSES}", *([f"{REF}.fsdp_config.{ULYSSES}"] if run.has_reference_model else [])):
         if run[key] > 1 and not (str(run[attention]).startswith("flash_attention") and run[packs]):
-            yield run.error(key, f"needs flash-attn and {packs}=true, or each rank attends to a part", "set it to 1")
+            yield run.error(key, f"needs flash-attn and {packs}=true, else ranks attend to parts", "set it to 1")
 
 
 def token_budgets(run: RunConfig) -> Findings:
@@ -173,7 +173,7 @@ def rewards_and_filter(run: RunConfig) -> Findings:
         if run[manager] != "dapo":
             yield run.error(manager, f"does not read {OVERLONG}", f"use dapo, or set {OVERLONG}.enable=false")
         if (run[f"{OVERLONG}.len"] or 0) >= run[response]:
-            yield run.error(f"{OVERLONG}.len", f"penalises every response ({run.shown(response)})", "shorten it")
+            yield run.error(f"{OVERLONG}.len", f"penalises every response, as {run.shown(response)}", "lower it")
     if run["algorithm.filter_groups.enable"]:
         metric = "algorithm.filter_groups.metric"
         if run.own_reward is None and run[metric] not in METRICS:
@@ -191,11 +191,11 @@ def checkpoints_and_logs(run: RunConfig) -> Findings:
             yield run.error(key, f"lacks {', '.join(missing)}, which a resumed run would start anew", "add them", level)
     mode, path = "trainer.resume_mode", "trainer.resume_from_path"
     if (run[mode] == "resume_path") != (run[path] is not None):
-        yield run.error(path, f"does not agree with {run.shown(mode)}", f"set both, as {mode}=resume_path, or none")
+        yield run.error(path, f"contradicts {run.shown(mode)}", f"set {mode}=resume_path and a path, or neither")
     if not logs_to(run["trainer.logger"], "file"):
         yield run.error("trainer.logger", "would write no metrics.jsonl, which rpg table and plot read", "add file")
     greedy, temperature = f"{ROLLOUT}.val_kwargs.do_sample", f"{ROLLOUT}.val_kwargs.temperature"
     if run[greedy] is False and run[temperature]:
         yield run.error(greedy, "is not read by verl's V1 trainer: validations would sample", f"set {temperature}=0")
     if run["trainer.val_only"] and not run["trainer.val_before_train"]:
-        yield run.error("trainer.val_before_train", "with trainer.val_only=true would train", "set it to true")
+        yield run.error("trainer.val_before_train", "would train in spite of trainer.val_only=true", "set it to true")

@@ -146,19 +146,19 @@ def contradicting(
             yield Diagnostic(key, value, f"{source} makes it {shown(wanted)}", f"set {knob[1]}" if knob else remedy)
     for knob, group in KNOBS.items():
         if knob in keys and not any(f"${{{knob}}}" in str(value) for value in unresolved.values()):
-            message = f"has no effect with {group}={choices.get(group)}: nothing follows from it"
+            message = f"has no effect with {group}={choices.get(group)}: no key follows from it"
             yield Diagnostic(knob, OmegaConf.select(config, knob), message, f"remove it, or choose another {group}")
     for key in keys:
         if below(key, ["critic"]):
             yield Diagnostic(key, OmegaConf.select(config, key), "is not read: no run has a critic", "remove it")
         elif switch := _switched_off(config, key, keys):
-            message, remedy = f"is not read with {switch}=false", "remove it, or set that to true"
+            message, remedy = f"is not read with {switch}=false", f"remove it, or set {switch}=true"
             yield Diagnostic(key, OmegaConf.select(config, key), message, remedy)
     if "context" in keys and LENGTH not in keys and (context := choices.get("context")):
         length = OmegaConf.select(OmegaConf.load(CONFIG_DIR / "context" / f"{context}.yaml"), LENGTH)
         if length != config.data.max_response_length:
-            message = f"is not read: the data set's {LENGTH}={config.data.max_response_length} counts"
-            yield Diagnostic("context", context, message, "set that key")
+            message = f"has no effect: the data set sets {LENGTH}={config.data.max_response_length}"
+            yield Diagnostic("context", context, message, f"set {LENGTH}")
 
 
 def _switched_off(config: DictConfig, key: str, typed: Iterable[str]) -> str | None:
@@ -213,7 +213,7 @@ def compose_config(overrides: list[str]) -> tuple[DictConfig, dict[str, str | No
         group = (change := parse(text)).key_or_group
         entries = sorted(file.stem for file in (CONFIG_DIR / group).glob("*.yaml"))
         if entries and change.value() is not None and change.value() not in entries:
-            raise UserError(f"{text}: no such entry; there are {', '.join(entries)}")
+            raise UserError(f"{text}: no such entry; choose from {', '.join(entries)}")
         accepted.append(f"~{group}" if entries and change.value() is None else text)  # as Hydra takes a group out
     search = override("hydra.searchpath", [f"file://{verl_config_dir()}"])
     with hydra.initialize_config_dir(version_base=None, config_dir=str(CONFIG_DIR)):

@@ -136,7 +136,7 @@ def refuse_another(directory: Path, run: RunConfig) -> dict[str, tuple[Any, Any]
         return {}
     if run.rpg.resume_changed:
         return different
-    ways = "choose another trainer.experiment_name or CKPTS_DIR, or resume with it by rpg.resume_changed=true"
+    ways = "choose another trainer.experiment_name or CKPTS_DIR, or accept it with rpg.resume_changed=true"
     found = []
     for key, (before, now) in different.items():
         named = key.removesuffix(" (content)")

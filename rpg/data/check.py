@@ -102,7 +102,7 @@ def check_file(path: Path, judge: str | None = "release", tokenizer: Any = None)
         known = [length for length in lengths if length] or [0]
         check.lengths = f"; prompts of {min(known)} to {max(known)} tokens, median {median(known):.0f}"
         if refused:
-            check.add("prompt", f"{len(refused)} rows, first {refused[0]}", "change them, or the chat template")
+            check.add("prompt", f"{len(refused)} rows, first {refused[0]}", "change the rows, or the chat template")
     return check
 
 
@@ -122,7 +122,7 @@ def check_row(check: FileCheck, number: int, row: dict[str, Any], by_rule: bool 
     is_number = isinstance(truth, float) and not has_lost_digits(truth)
     is_answer = is_number or (isinstance(truth, str | int) and not isinstance(truth, bool))
     if has_rule and (not is_answer or str(truth).strip().lower() in NO_ANSWERS):
-        remedy = "every row needs the right answer as text; leave the row out"
+        remedy = "give the right answer as text, or leave the row out"
         check.add(TRUTH, f"{truth!r:.60} is no answer", remedy, number)
     if fault := fault_of_prompt(row, extra, has_rule):
         check.add("prompt", *fault, number)
@@ -140,7 +140,7 @@ def fault_of_prompt(row: dict[str, Any], extra: dict[str, Any], has_rule: bool) 
     if content is None or prompt[-1].get("role") != "user":
         return f"{prompt!r:.60} is not a message from the user", 'give [{"role": "user", "content": ...}]'
     if not problem_of(row):
-        return "no problem in it", "leave the row out"
+        return "has no text of a problem", "leave the row out"
     asks = ANSWER_MARK.search(content) or any(sign in content for sign in ANSWER_FORMS)
     if has_rule and few_shot_answer("", extra) is None and not asks:
         remedy = 'ask for a last line "Answer: ..." (rpg.data.template.format_prompt); other answers score -1'
@@ -151,8 +151,8 @@ def fault_of_prompt(row: dict[str, Any], extra: dict[str, Any], has_rule: bool) 
 def score_remedy(data_source: str) -> str:
     """Return what to do about a data_source without a rule."""
     if is_gym(data_source):
-        return "the library scores it; install the extra: pip install 'rpg-verl[gym]'"
-    return "give --reward FILE, as to rpg train, or build the file with --data-source MATH or gsm8k"
+        return "reasoning-gym scores it: pip install 'rpg-verl[gym]'"
+    return "check and train with --reward FILE, or build the file with --data-source MATH or gsm8k"
 
 
 def check_overlap(checks: list[FileCheck]) -> None:

@@ -78,7 +78,7 @@ def find(module: ModuleType, file: str, name: str = "") -> tuple[Callable[..., A
     chosen = [name] if name else usual[:1] or candidates
     if len(chosen) != 1 or chosen[0] not in known:
         what = f"{chosen[0] if len(chosen) == 1 else 'the reward function'} is missing or has another form"
-        remedy = f"name one of them {USUAL[0]}" if len(candidates) > 1 else FORMS
+        remedy = f"rename one to {USUAL[0]}" if len(candidates) > 1 else FORMS
         raise UserError(f"{file}: {what} (of a known form: {', '.join(candidates) or 'none'}); {remedy}")
     return functions[chosen[0]], f"{file}, {chosen[0]}", known[chosen[0]]
 

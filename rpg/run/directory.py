@@ -114,11 +114,11 @@ def finished(run: RunConfig) -> str | None:
     if 0 < logged < total and run["trainer.val_before_train"]:
         return None  # killed in its last validation, which verl repeats
     record.refuse_another(run.directory, run)
-    more = "" if only_logged else "raise trainer.total_training_steps; "
+    more = "" if only_logged else "raise trainer.total_training_steps to train on; "
     lacking = f", but not validated after step {logged} (`rpg eval` does it)" if 0 < logged < total else ""
     return (
         f"finished at step {step} of {total}{lacking}: {brief(run.directory)}\n"
-        f"to go on: {more}another trainer.experiment_name begins again"
+        f"{more}choose another trainer.experiment_name to start over"
     )
 
 

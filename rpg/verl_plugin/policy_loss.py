@@ -99,7 +99,7 @@ def tell(name: str, spec: LossSpec, own_reference: bool, kl_loss_coef: float) ->
         return
     line = (
         f"rpg: loss {name}, beta {spec.kl_coef:g}, clip [{1 - spec.clip_low:g}, {1 + spec.clip_high:g}], "
-        f"c {spec.clip_c:g}, pi_ref {'of its own' if own_reference else '= pi_old'}"
+        f"c {spec.clip_c:g}, pi_ref {'other than' if own_reference else '='} pi_old"
     )
     if kl_loss_coef:
         line += (

@@ -34,7 +34,7 @@ def made(*typed: str, name: str = NAME):
         (["pi_old=decoupled_sequence", f"{CORRECTION}.bypass_mode=true"], f"{CORRECTION}.bypass_mode", "false"),
         (["critic.optim.lr=5e-5"], "critic.optim.lr", "no run has a critic"),
         (["method=grpo", f"{OVERLONG}.len=8"], f"{OVERLONG}.len", "is not read with reward.reward_kwargs"),
-        (["context=4k"], "context", "the data set's data.max_response_length=32 counts"),
+        (["context=4k"], "context", "the data set sets data.max_response_length=32"),
     ],
 )
 def test_an_override_that_contradicts_a_decision_is_refused(typed, key, said):
