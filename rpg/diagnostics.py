@@ -74,9 +74,9 @@ def shown(value: Any) -> str:
 
 
 def fitted(lines: Iterable[str], indent: int, stream: TextIO | None = None) -> Iterator[str]:
-    """Yield the lines as a terminal shows them: a long one goes on below, indented; unchanged outside a terminal.
+    """Yield the lines, wrapped and indented to the terminal's width; unchanged outside a terminal.
 
-    stream: where they go; default: stdout.
+    stream: where the lines will be printed; default: stdout.
     """
     if not (stream or sys.stdout).isatty():
         yield from lines

@@ -20,7 +20,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def chosen(args: argparse.Namespace) -> tuple[str | None, list[str]]:
-    """Return the name of the script NAME, None without one, and the overrides, its own first.
+    """Return the launch script's name (None if NAME is an override) and the overrides, the script's first.
 
     Raises UserError for an unknown name.
     """

@@ -65,9 +65,9 @@ def non_defaults(config: dict[str, Any], *sections: str) -> Iterator[str]:
 
 
 def _section(section: str, settings: dict[str, Any], defaults: dict[str, Any]) -> Iterator[Diagnostic]:
-    """Compare a section with verl's; a dataclass may have more keys, and null if it allows that.
+    """Compare a section with verl's defaults. A dataclass may have keys that verl's YAML lacks, and null.
 
-    verl builds those of actor_rollout_ref, whose workers refuse a key that they lack; it reads others from the file.
+    verl builds the dataclasses of actor_rollout_ref, and its workers refuse a key that a dataclass lacks.
     """
     dataclass = "_target_" in defaults and section.startswith("actor_rollout_ref.")
     for name, value in settings.items():

@@ -29,7 +29,7 @@ def read(origin: str | Path) -> dict[str, Rows]:
     """Return the rows by split of hub:NAME[:CONFIG], of a file ("train"), or of a folder.
 
     A folder is one of save_to_disk, or has files whose names tell the split as on the hub: train-00000-of-00002.jsonl.
-    A row comes with its place, for messages: file and row. Raises UserError for what is not there or has another form.
+    A row comes with its place, for messages: file and row. Raises UserError if the origin is missing or not a table.
     """
     path = Path(origin).expanduser().absolute()
     if (path / "dataset_dict.json").is_file() or (path / "state.json").is_file():

@@ -22,8 +22,8 @@ class Choice:
     """The checkpoint that a run resumes from.
 
     Attributes:
-        newest: the newest complete one, or None.
-        passed_over: newer ones, newest first, with the reason.
+        newest: the newest complete checkpoint, or None.
+        passed_over: newer, incomplete checkpoints, newest first, and the reason.
         tracker: the content of verl's tracker; None if there is no tracker.
     """
 

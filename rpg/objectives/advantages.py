@@ -53,10 +53,10 @@ def later_kl_baseline(
 ) -> Tensor:
     """Baseline of the later KL terms of RKL and URKL (`kl_baseline` of token_loss), from the group's other responses.
 
-    Their mean at each position, of the part of a response's later terms that is known when the batch is sampled, the
-    sum over its later tokens of log pi_old - log pi_ref = -log rho; a response that has ended counts as 0. Its own
-    would bias the gradient: they depend on the token. A group of one has baseline 0. A response with NaN or Inf at a
-    valid token is left out of its group: the loss skips its mini-batch, not others.
+    At each position: the mean over the other responses of the sum over their later tokens of -log rho, which is
+    log pi_old - log pi_ref, known when the batch is sampled. A response that has ended counts as 0. The response's own
+    sum depends on the token and would bias the gradient. A group of one has baseline 0. A response with NaN or Inf at
+    a valid token is left out of its group: the loss skips its mini-batch, not others.
 
     Args:
         old_log_prob, ref_log_prob: (batch, tokens); the tokens of a response in order. NaN is possible where masked.

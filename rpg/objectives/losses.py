@@ -90,7 +90,7 @@ assert tuple(DIVERGENCES) == NAMES
 
 
 def ratios(log_prob: Tensor, old_log_prob: Tensor, ref_log_prob: Tensor | None) -> Ratios:
-    """Compute the ratios of finite log-probs."""
+    """Compute the ratios of finite log-probs of one shape; without ref_log_prob pi_ref is pi_old."""
     log_w = log_prob - old_log_prob
     w = log_w.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp_()
     if ref_log_prob is None:

@@ -21,8 +21,8 @@ class LossSpec:
             "dual" (the weight w A' with w dual-clipped, Eq. 4.1), "hard" (the clamped ratio wherever w stands,
             Remark F.2) or "ppo" (Algorithm 2).
         kl_coef: beta, the coefficient of the divergence in J = E[A] - beta D; 1e-4 in tables, also 1e-3 in Figure 9.
-        clip_low, clip_high: w is clipped to [1 - clip_low, 1 + clip_high].
-        clip_c: upper bound of w where the clipped quantity is negative (dual clip), above 1.
+        clip_low, clip_high: eps_low and eps_high; w is clipped to [1 - clip_low, 1 + clip_high].
+        clip_c: c, upper bound of w where the clipped quantity is negative (dual clip), above 1.
         clip_scope: what the clip of a differentiable loss acts on: "reward" (the reward term; the KL loss stays
             exact, as the release ran and, for FKL and UFKL, Appendix G.2), "regularized" (the detached regularised
             advantage, G.2 for RKL and URKL), "hard" (the ratio wherever it occurs) or "none" (the exact loss).
@@ -35,7 +35,7 @@ class LossSpec:
         rho_bound: with kl_scope "response", FKL and UFKL limit the log of the prefix's product of rho to +-rho_bound.
 
     Raises:
-        ValueError: a value outside its range or vocabulary, named with what would be right.
+        ValueError: a value outside its range or vocabulary; the message names the field and what it accepts.
     """
 
     divergence: str

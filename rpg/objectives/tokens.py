@@ -29,7 +29,7 @@ class TokenStats(NamedTuple):
             it grows with the logarithm of pi_ref / pi_theta, so that no single token rules a batch's mean.
         clipped_high, clipped_low, clipped_c: bool, clipped at 1 + eps_high, at 1 - eps_low, at c.
         rho_held: bool, the product of rho over the prefix was beyond exp(+-rho_bound).
-        counted: bool, unmasked and all inputs finite; the others are false at the rest.
+        counted: bool, unmasked and all inputs finite; where it is false, the four above are false, too.
     """
 
     ratio: Tensor
@@ -112,7 +112,7 @@ def _clean(inputs: dict[str, Tensor], mask: Tensor | None) -> tuple[dict[str, Te
     """The inputs in the loss's precision, 0 at tokens that do not count; which tokens count; the factor of the loss.
 
     A token counts if it is unmasked and its inputs are finite. The factor, of value and gradient, is 1 at tokens that
-    count, 0 at masked ones and NaN at the rest. No masked_fill, no where: on a CPU, each takes as long as seven
+    count, 0 at masked ones, else NaN. No masked_fill, no where: on a CPU, each takes as long as seven
     multiplications, and again in the backward pass.
     """
     dtype = torch.float64 if any(tensor.dtype == torch.float64 for tensor in inputs.values()) else torch.float32

@@ -99,7 +99,7 @@ def looks_of(labels: list[str]) -> dict[str, Look]:
 
 
 def draw(axes: Axes, title: str, rows: dict[str, Any], looks: dict[str, Look]) -> None:
-    """Draw one panel: one line per run; of runs that end at the same step the mean, with a band of a standard error."""
+    """Draw one panel: a line per run, or for runs that end at one step their mean, with a band of a standard error."""
     axes.set_title(textwrap.fill(title, TITLE), loc="left")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6, min_n_ticks=1))
     is_validation = title not in PANELS

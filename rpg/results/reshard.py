@@ -89,7 +89,7 @@ def _part(parts: list[Any], rank: int, ranks: int) -> Any:
 
 
 def _split(parts: list[torch.Tensor], dim: int, rank: int, ranks: int) -> torch.Tensor:
-    """Join the shards and return the one of a rank of `ranks`; the last ones may be smaller, or empty."""
+    """Join the shards and return the shard of rank `rank` of `ranks`; the last shards may be smaller, or empty."""
     whole = torch.cat(parts, dim)
     chunks = whole.chunk(ranks, dim)
     return chunks[rank].clone() if rank < len(chunks) else whole.narrow(dim, 0, 0).clone()

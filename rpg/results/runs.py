@@ -58,7 +58,7 @@ class Run:
 
     @property
     def method(self) -> str:
-        """The paper's name of the method, "" of an unknown one, as of an own loss."""
+        """The paper's name of the method; "" if it is unknown, such as a user's loss."""
         method, divergence = (value_at(self.config, f"rpg.{name}", "") for name in ("method", "divergence"))
         return label_of(method, divergence) or ""
 
@@ -81,7 +81,7 @@ class Run:
     def settings(self) -> dict[str, str]:
         """What tells experiments apart: dotted key -> value, without seeds, with `judge` and `checkpoint`.
 
-        Files by their contents: they may lie in several places, and change there. A model also by its path.
+        Files are compared by content, as the same path may hold another file; a model also by its path.
         """
         kept = {
             key: repr(value)
@@ -181,7 +181,7 @@ class Run:
 
 
 def with_wrong(samples: Any, number: int) -> Any:
-    """Return samples and `number` wrong ones, to the problems with fewer answers than others, then to unknown ones."""
+    """Return samples and `number` wrong answers: first to problems with fewer answers than others, then to unknown."""
     sizes = samples["input"].value_counts(sort=False)
     known = sizes.index.repeat(sizes.max() - sizes)[:number]
     problems = [*known, *(f"left out {place // sizes.max()}" for place in range(number - len(known)))]

@@ -122,8 +122,8 @@ def numbers(runs: Sequence[Run], benchmark: str, apart: Sequence[str]) -> dict[s
 def labelled(runs: Sequence[Run]) -> dict[str, list[Run]]:
     """Return label -> runs: runs of one method and setting, which differ by their seeds.
 
-    If several rows have one method, their labels have the settings that differ, and if more than MOST_DIFFERING
-    differ, a run's name, which is also the label of an unknown method. Rows of several judges name them.
+    Labels of rows of the same method name the settings that differ or, if more than MOST_DIFFERING differ, a run's
+    name, which is also the label of an unknown method. If the rows have several judges, labels name the judge.
     """
     groups: dict[tuple, list[Run]] = {}
     for run in runs:  # without config.yaml no other run is known to have its settings
@@ -149,9 +149,9 @@ def labelled(runs: Sequence[Run]) -> dict[str, list[Run]]:
 
 
 def ranked(lines: Sequence[dict[Any, Any]]) -> pd.DataFrame:
-    """Return Table.cells of lines; a value's rivals are those of its benchmark, step and measures.
+    """Return Table.cells of lines; a value is ranked among those of its benchmark, step and measures.
 
-    Those of Best also have as many validations: a maximum of more of them is higher.
+    Best is ranked among rows with as many validations: the maximum of more validations is higher.
     """
     columns = ("method", "benchmark", "before", "last", "best", "last_se", "best_se", "runs", "problems", "judge",
                "step", "measures", "validations")  # fmt: skip

@@ -76,9 +76,9 @@ def compute_score(
 
 
 def is_known(data_source: str | None) -> bool:
-    """Return whether `compute_score` scores rows with this data_source; None is that of a row without one.
+    """Return whether `compute_score` scores rows with this data_source; None: a row without a data_source.
 
-    Rows of reasoning-gym only where the library is installed.
+    It scores rows of reasoning-gym only if that library is installed.
     """
     if is_gym(data_source or ""):
         return find_spec(GYM) is not None

@@ -66,9 +66,9 @@ def import_file(file: str) -> ModuleType:
 def find(module: ModuleType, file: str, name: str = "") -> tuple[Callable[..., Any], str, tuple[str, ...]]:
     """Return a function, its place and form: `name`, compute_score, reward, or the only public one of a known form.
 
-    One that the file imports counts only as compute_score or reward, and if there is no other.
+    An imported function counts only if it is named compute_score or reward, and the file defines no other.
 
-    Raises UserError if there is none, or if it has another form: a helper of a known form does not replace it.
+    Raises UserError if no function, or several, qualify; a helper of a known form does not replace compute_score.
     """
     functions = {key: value for key, value in vars(module).items() if callable(value)}
     known = {key: form for key, value in functions.items() if (form := form_of(value))}

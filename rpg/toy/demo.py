@@ -21,7 +21,7 @@ class Demo:
     """A model that learns on this machine.
 
     Attributes:
-        model: name of the model's directory; `task` that of its files, TASK_train.parquet and TASK_test.parquet.
+        model: name of the model's directory. task: TASK of its files TASK_train.parquet and TASK_test.parquet.
         script: name of the run.
         settings: overrides.
         gain: required gain of held-out accuracy.
