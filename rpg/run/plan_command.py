@@ -29,8 +29,8 @@ def run(args: argparse.Namespace) -> int:
     if run["trainer.device"] == "cpu":
         raise UserError(f"{args.script} runs on the CPU; `rpg doctor {args.script}` checks this machine")
     if (shape := plan.shape_of(run[f"{MODEL}.path"])) is None:
-        kind = "a dense decoder (no mixture of experts)"
-        raise UserError(f"{run.shown(f'{MODEL}.path')}: give a directory (--model) with the config.json of {kind}")
+        remedy = "give the folder of a dense model with --model"
+        raise UserError(f"{run.shown(f'{MODEL}.path')}: has no config.json of a decoder without experts; {remedy}")
     fits, lines = plan.estimate(shape, run, run["rpg.gpu_memory"] * plan.GB)
     verdict = f"{'fits' if fits else 'DOES NOT FIT'} {run.devices} x {run['rpg.gpu_memory']:g} GB"
     print(f"{run['trainer.experiment_name']}: {verdict}; {shape.parameters / 1e9:.3g}e9 parameters", *lines, sep="\n  ")
