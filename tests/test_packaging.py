@@ -207,7 +207,7 @@ TRIED = [  # arguments in a directory with a CSV, a reward and two runs; exit co
     ("export nowhere", 2, "nowhere: no complete checkpoint"),
     ("table --paper 8", 0, "RPG-REINFORCE-URKL"),
     (MINE, 0, "mine"),
-    ("data build reasoning_gym:chain_sum", 2, "install the extra: pip install 'rpg-verl[gym]'"),
+    ("data build reasoning_gym:chain_sum", 2, "pip install 'rpg-verl[gym]'"),
     ("data check data/mine_train.parquet data/mine_test.parquet", 0),
     ("score data/mine_train.parquet --reward reward.py", 0),
     (f"table {RUNS}", 0, "0.3000"),
